@@ -1,0 +1,53 @@
+"""Ids: UUIDv7 inside, TypeIDs (`ntf_...`) outside (data.md, Identity)."""
+
+from datetime import UTC, datetime
+from typing import Final
+from uuid import UUID
+
+import uuid_utils.compat
+from typeid import TypeID
+from typeid.errors import TypeIDException
+
+NOTIFICATION: Final = "ntf"
+API_KEY: Final = "key"
+
+
+class InvalidIdError(ValueError):
+    """A public id that is not one of ours; the message says which form is expected."""
+
+
+def new_id() -> UUID:
+    """A fresh UUIDv7 (RFC 9562 section 5.7): reads clock and randomness, increasing within a process."""
+    return uuid_utils.compat.uuid7()
+
+
+def public_id(prefix: str, value: UUID) -> str:
+    """`ntf_` + the UUID in Crockford base32 (TypeID specification 0.3)."""
+    return str(TypeID.from_uuid(value, prefix))  # type: ignore[arg-type]  # takes the standard UUID as well
+
+
+def parse_public_id(prefix: str, text: str) -> UUID:
+    """Inverse of `public_id`; a plain UUID is taken too, because operators paste those from logs."""
+    try:
+        if "_" not in text:
+            return UUID(text)
+        parsed = TypeID.from_string(text)
+    except (TypeIDException, ValueError) as error:
+        raise InvalidIdError(f"{text[:64]!r} is not an id: expected {prefix}_ and 26 characters") from error
+    if parsed.prefix != prefix:
+        raise InvalidIdError(f"{text[:64]!r} is not a {prefix}_ id")
+    return UUID(str(parsed.uuid))
+
+
+def created_at(value: UUID) -> datetime:
+    """The instant in a UUIDv7's first 48 bits (milliseconds since 1970, UTC)."""
+    return datetime.fromtimestamp((value.int >> 80) / 1000, tz=UTC)
+
+
+def lowest_id_at(moment: datetime) -> UUID:
+    """The smallest UUID that sorts at or after every v7 id made before `moment`: partition bounds, time ranges.
+
+    48 bits of milliseconds, all else zero; what PostgreSQL's uuid ordering compares bytewise.
+    """
+    milliseconds = int(moment.timestamp() * 1000)
+    return UUID(int=milliseconds << 80)

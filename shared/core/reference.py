@@ -1,0 +1,43 @@
+"""Our name for one delivery as providers see it: idempotency and reference fields, callback URLs, Message-IDs."""
+
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass
+from uuid import UUID
+
+from shared.core.identifier import NOTIFICATION, InvalidIdError, parse_public_id, public_id
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DeliveryKey:
+    """Primary key of a delivery; orders as the rows do, which is the order batches lock in."""
+
+    notification_id: UUID
+    channel: str
+    target_key: bytes
+
+    @property
+    def reference(self) -> str:
+        """`ntf_....SMS.<base64url target key>`: URL-safe, the same for every attempt, read back by `parse`."""
+        target = base64.urlsafe_b64encode(self.target_key).decode().rstrip("=")
+        return f"{public_id(NOTIFICATION, self.notification_id)}.{self.channel}.{target}"
+
+    @property
+    def reference_uuid(self) -> UUID:
+        """The same delivery as a UUID (version 8, RFC 9562 5.8), for providers whose field takes nothing else (APNs)."""
+        digest = hashlib.sha256(self.reference.encode()).digest()[:16]
+        value = int.from_bytes(digest, "big") & ~(0xF << 76) & ~(0x3 << 62) | (0x8 << 76) | (0x2 << 62)
+        return UUID(int=value)
+
+    @classmethod
+    def parse(cls, reference: str) -> "DeliveryKey":
+        """Inverse of `reference`; ValueError for anything else."""
+        parts = reference.split(".")
+        if len(parts) != 3:
+            raise ValueError("not a delivery reference: three parts expected")
+        try:
+            target = base64.urlsafe_b64decode(parts[2] + "=" * (-len(parts[2]) % 4))
+            return cls(parse_public_id(NOTIFICATION, parts[0]), parts[1], target)
+        except (InvalidIdError, binascii.Error) as error:
+            raise ValueError("not a delivery reference") from error
