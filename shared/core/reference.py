@@ -25,7 +25,7 @@ class DeliveryKey:
 
     @property
     def reference_uuid(self) -> UUID:
-        """The same delivery as a UUID (version 8, RFC 9562 5.8), for providers whose field takes nothing else (APNs)."""
+        """The same delivery as a UUID (version 8, RFC 9562 5.8), for fields that take nothing else (`apns-id`)."""
         digest = hashlib.sha256(self.reference.encode()).digest()[:16]
         value = int.from_bytes(digest, "big") & ~(0xF << 76) & ~(0x3 << 62) | (0x8 << 76) | (0x2 << 62)
         return UUID(int=value)

@@ -38,7 +38,7 @@ class NewerSchemaError(WireError):
 
 @dataclass(frozen=True, slots=True)
 class RequestHint:
-    """ "Decide this notification": ingest and relay to the router, on `notification-requests-<class>`."""
+    """Asks for a decision: ingest and relay to the router, on `notification-requests-<class>`."""
 
     TYPE: ClassVar[str] = "notification-request"
     VERSION: ClassVar[int] = 1
@@ -55,7 +55,7 @@ class RequestHint:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryHint:
-    """ "Work on this delivery": router, worker, relay to a lane or one of its retry tiers.
+    """Asks for work on one delivery: router, worker or relay to a lane or one of its retry tiers.
 
     target_key is the delivery row's keyed hash (bytes, hex on the wire); attempt counts the attempts already made and
     must equal the row's, or the hint is stale; not_before is when the row may be claimed at the earliest.
@@ -109,8 +109,9 @@ class DeliveryHint:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptMessage:
-    """A provider's verified callback, on `delivery-receipts`; `sealed` opens with purpose `receipt-v1` and `receipt_id`.
+    """A provider's verified callback, on `delivery-receipts`.
 
+    sealed opens with purpose `receipt-v1` and `receipt_id`;
     provider is the registry's name of the provider whose `receipts.py` reads the opened body.
     """
 

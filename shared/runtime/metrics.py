@@ -1,0 +1,50 @@
+"""Every metric of Ulak, declared once: name with its unit, labels with bounded values (docs/metrics.md lists them).
+
+A service touches only its own; all of them exist in every process, so that dashboards see zeros instead of gaps.
+"""
+
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+_LATENCY_SEC: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+
+# --- ingest
+REQUESTS: Final = Counter("ulak_http_requests_total", "Requests answered.", ("route", "status"))
+GROUP_COMMIT_SIZE: Final = Histogram(
+    "ulak_group_commit_rows",
+    "Accepted requests per database transaction.",
+    buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500),
+)
+
+# --- router
+DECISIONS: Final = Counter("ulak_decisions_total", "Verdicts per channel.", ("channel", "verdict", "reason"))
+EVENTS_IGNORED: Final = Counter("ulak_events_ignored_total", "Domain events that no mapping wants.", ())
+DUPLICATES: Final = Counter("ulak_duplicates_total", "Requests or events seen before.", ("body",))
+
+# --- workers
+OUTCOMES: Final = Counter("ulak_outcomes_total", "Attempts by what they meant.", ("lane", "provider", "outcome"))
+SEND_LATENCY: Final = Histogram(
+    "ulak_acceptance_to_provider_seconds",
+    "From acceptance to the provider's acceptance.",
+    ("lane",),
+    buckets=_LATENCY_SEC,
+)
+TOKENS: Final = Counter("ulak_quota_tokens_total", "Quota tokens asked for.", ("account", "result"))
+HINTS_DROPPED: Final = Counter("ulak_hints_dropped_total", "Hints that asked for nothing any more.", ("service", "why"))
+
+# --- callbacks
+RECEIPTS: Final = Counter("ulak_receipts_total", "Receipts by what became of them.", ("provider", "result"))
+CALLBACKS_REFUSED: Final = Counter("ulak_callbacks_refused_total", "Callbacks turned away.", ("provider", "why"))
+
+# --- relay
+OUTBOX_PUBLISHED: Final = Counter("ulak_outbox_published_total", "Outbox rows published.", ("message_class",))
+OUTBOX_OLDEST: Final = Gauge("ulak_outbox_oldest_seconds", "Age of the oldest due outbox row.", ("message_class",))
+SWEPT: Final = Counter("ulak_swept_total", "Hints that the sweep or the reaper published again.", ("kind",))
+
+# --- Kafka
+CONSUMER_LAG: Final = Gauge("ulak_consumer_lag_messages", "Messages behind the end.", ("topic",))
+CONSUMER_HELD: Final = Gauge("ulak_consumer_held_partitions", "Partitions that wait.", ("topic", "why"))
+CONSUMER_RETRIES: Final = Counter("ulak_consumer_batch_retries_total", "Batches whose handler failed.", ("group",))
+DEAD_LETTERS: Final = Counter("ulak_dead_letters_total", "Messages written to a DLQ.", ("topic", "reason"))
+PRODUCED: Final = Counter("ulak_produced_total", "Records by what became of them.", ("topic", "result"))
