@@ -1,0 +1,1 @@
+"""Templates: what an author may write, rendering, and what a channel takes."""

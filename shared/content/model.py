@@ -1,0 +1,67 @@
+"""What a channel takes: its fields' shape and size, checked after rendering and before anything is stored."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from shared.content.problem import RenderError
+from shared.wire.channel import ChannelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRule:
+    """one_line folds all white space into single spaces: a header field or a title with a line break in a parameter
+    would otherwise let its sender write headers of their own.
+    """
+
+    one_line: bool = False
+    max_chars: int | None = None
+
+
+_RULES: Final[Mapping[str, FieldRule]] = {
+    "subject": FieldRule(one_line=True, max_chars=500),
+    "title": FieldRule(one_line=True, max_chars=200),
+    "url": FieldRule(one_line=True, max_chars=2000),
+}
+_ANY: Final = FieldRule()
+
+MAX_PUSH_BYTES: Final = 3500
+"""Title, body and url together. APNs and FCM take 4,096 bytes of payload (P7); the rest is keys and our own data.
+The worker counts the real payload again; this one tells the author's mistake early and on every platform alike."""
+
+MAX_SMS_CHARS: Final = 1600
+"""Twilio's limit for one message body (API reference, Message resource)."""
+
+_URL_SCHEMES_REFUSED: Final = ("javascript:", "data:", "vbscript:", "file:")
+
+
+def checked_content(channel: ChannelSpec, rendered: Mapping[str, str]) -> dict[str, str]:
+    """The fields as they are stored and sent: trimmed, empty optional ones left out.
+
+    Raises RenderError with the field's name: one too long, or a required one that came out empty (all text behind an
+    `if`).
+    """
+    content: dict[str, str] = {}
+    for name, text in rendered.items():
+        rule = _RULES.get(name, _ANY)
+        value = " ".join(text.split()) if rule.one_line else text.strip()
+        if rule.max_chars is not None and len(value) > rule.max_chars:
+            raise RenderError(f"{name}: comes out longer than {rule.max_chars} characters")
+        if "\x00" in value:
+            raise RenderError(f"{name}: holds a NUL character")
+        if value:
+            content[name] = value
+    for name in channel.content_fields:
+        if name not in content:
+            raise RenderError(f"{name}: comes out empty")
+    _check_channel(channel.name, content)
+    return content
+
+
+def _check_channel(channel: str, content: Mapping[str, str]) -> None:
+    if channel == "PUSH" and sum(len(text.encode()) for text in content.values()) > MAX_PUSH_BYTES:
+        raise RenderError(f"title, body and url come out larger than {MAX_PUSH_BYTES} bytes together")
+    if channel == "SMS" and len(content.get("text", "")) > MAX_SMS_CHARS:
+        raise RenderError(f"text: comes out longer than {MAX_SMS_CHARS} characters")
+    if content.get("url", "").lower().startswith(_URL_SCHEMES_REFUSED):
+        raise RenderError("url: this scheme is not a link that a notification may open")
