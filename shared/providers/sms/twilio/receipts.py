@@ -59,9 +59,7 @@ class TwilioReceipts:
         ]
         # Every candidate is compared, so that the time taken does not tell which one was near.
         if not any([hmac.compare_digest(given.encode(), candidate.encode()) for candidate in expected]):  # noqa: C419
-            raise ForgedError("wrong signature: not this account's, or ULAK_PUBLIC_CALLBACK_URL is not what Twilio calls")
-                "the signature is not this account's, or ULAK_PUBLIC_CALLBACK_URL is not what Twilio calls"
-            )
+            raise ForgedError("not signed by this account, or ULAK_PUBLIC_CALLBACK_URL is not the URL Twilio calls")
 
     def read(self, request: CallbackRequest) -> Sequence[Receipt]:
         query = parse_qs(request.query, keep_blank_values=True)
