@@ -1,6 +1,6 @@
 """Ids: UUIDv7 inside, TypeIDs (`ntf_...`) outside (data.md, Identity)."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from typeid.errors import TypeIDException
 
 NOTIFICATION: Final = "ntf"
 API_KEY: Final = "key"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class InvalidIdError(ValueError):
@@ -45,9 +46,9 @@ def created_at(value: UUID) -> datetime:
 
 
 def lowest_id_at(moment: datetime) -> UUID:
-    """The smallest UUID that sorts at or after every v7 id made before `moment`: partition bounds, time ranges.
+    """The smallest UUID of the millisecond of `moment` (aware): partition bounds, time ranges.
 
-    48 bits of milliseconds, all else zero; what PostgreSQL's uuid ordering compares bytewise.
+    v7 ids of earlier milliseconds sort below it, those of this one and later at or above it. 48 bits of milliseconds,
+    all else zero; PostgreSQL's uuid ordering compares bytewise. Whole numbers only: floats lose milliseconds.
     """
-    milliseconds = int(moment.timestamp() * 1000)
-    return UUID(int=milliseconds << 80)
+    return UUID(int=(moment - _EPOCH) // timedelta(milliseconds=1) << 80)
