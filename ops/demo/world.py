@@ -1,0 +1,103 @@
+"""What the story sees of the running stack: Ulak's API, the simulator's ledger, the broker, the shop."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+import asyncpg
+import httpx
+
+from ops.demo.shop import Shop, shop_dsn
+from shared.kafka.producer import Producer
+from shared.kafka.settings import KafkaSettings
+
+T = TypeVar("T")
+
+
+class DidNotHappenError(Exception):
+    """Something the story promised did not come true in time; the message says what was seen instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    ingest: httpx.AsyncClient
+    otp: httpx.AsyncClient
+    simulator: httpx.AsyncClient
+    shop: Shop
+    producer: Producer
+    kafka: KafkaSettings
+    ulak: asyncpg.Connection
+
+    async def notification(self, *, event_id: str) -> dict[str, Any] | None:
+        """The notification an event became, as the API tells it; None while there is none."""
+        reply = await self.ingest.get("/internal/v1/notifications", params={"eventId": event_id})
+        if reply.status_code == httpx.codes.NOT_FOUND:
+            return None
+        return _json(reply)
+
+    async def arrived(self, provider: str, to: str | None = None) -> list[dict[str, Any]]:
+        """Every call that reached the simulator's provider, in order, doubles included."""
+        query = {"provider": provider, **({"to": to} if to else {})}
+        messages: list[dict[str, Any]] = _json(await self.simulator.get("/_sim/messages", params=query))["messages"]
+        return messages
+
+    async def fault(self, provider: str, *, to: str, status: int, times: int) -> None:
+        """Have the provider answer `status` to the next `times` calls for one recipient."""
+        _json(
+            await self.simulator.post(
+                "/_sim/faults",
+                json={"provider": provider, "match": {"to": to}, "action": {"status": status}, "times": times},
+            )
+        )
+
+    async def accept_otp(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return _json(await self.otp.post("/internal/v1/otp-messages", json=request))
+
+
+async def eventually(look: Callable[[], Awaitable[T | None]], what: str, *, within_sec: float = 20) -> T:
+    """The first answer of `look` that is not None; DidNotHappenError naming `what` after the time is up."""
+    deadline = time.monotonic() + within_sec
+    while True:
+        seen = await look()
+        if seen is not None:
+            return seen
+        if time.monotonic() > deadline:
+            raise DidNotHappenError(f"{what} did not happen within {within_sec:.0f} s")
+        await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def open_world(settings: Mapping[str, str]) -> AsyncIterator[World]:
+    """Connect to everything `ulak dev env` names."""
+    kafka = KafkaSettings(bootstrap_servers=settings["ULAK_KAFKA_BOOTSTRAP_SERVERS"])
+    headers = {"Authorization": f"Bearer {settings['ULAK_API_KEY']}"}
+    shop = await asyncpg.connect(shop_dsn(settings["ULAK_POSTGRES_DSN"]))
+    ulak = await asyncpg.connect(settings["ULAK_POSTGRES_DSN"])
+    try:
+        async with (
+            httpx.AsyncClient(base_url=settings["ULAK_INGEST_URL"], headers=headers, timeout=10) as ingest,
+            httpx.AsyncClient(base_url=settings["ULAK_OTP_URL"], headers=headers, timeout=10) as otp,
+            httpx.AsyncClient(base_url=settings["ULAK_SIMULATOR_URL"], timeout=10) as simulator,
+            Producer.open(kafka, name="ulak-demo") as producer,
+        ):
+            yield World(ingest, otp, simulator, Shop(shop), producer, kafka, ulak)
+    finally:
+        await shop.close()
+        await ulak.close()
+
+
+def instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _json(reply: httpx.Response) -> dict[str, Any]:
+    if reply.is_error:
+        raise DidNotHappenError(
+            f"{reply.request.method} {reply.request.url.path} answered {reply.status_code}: {reply.text[:300]}"
+        )
+    body: dict[str, Any] = reply.json()
+    return body
