@@ -7,9 +7,11 @@ StackError
 
 import errno
 
+from ops.cli.errors import CommandError
 
-class StackError(Exception):
-    """One sentence that names what is missing and one that says what to do; commands print it and exit non-zero."""
+
+class StackError(CommandError):
+    """One sentence that names what is missing and one that says what to do."""
 
 
 class AlreadyRunningError(StackError):

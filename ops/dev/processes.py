@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import psutil
 
@@ -164,8 +165,10 @@ class Child:
             self.exit_code()
 
 
-def spawn(name: str, command: Command, log: Path, watchdog: Watchdog) -> Child:
-    """Start a program in its own session, its output appended to `log`.
+def spawn(name: str, command: Command, log: Path, watchdog: Watchdog, output: Path | None = None) -> Child:
+    """Start a program in its own session, what it prints appended to `log`.
+
+    `output` takes its standard output instead, readable by the owner only, replacing what was there.
 
     Call it in a thread that lives as long as the child may: Linux sends the parent-death signal when the thread that
     forked ends, not when the process does. Raises StackError when the system refuses.
@@ -175,12 +178,14 @@ def spawn(name: str, command: Command, log: Path, watchdog: Watchdog) -> Child:
         user = f"{command.user.uid}:{command.user.gid}" if command.user else "-"
         launcher = [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), user, str(int(command.death_signal))]
         # Append mode: the supervisor may truncate a log that grew too long under its writer.
-        with log.open("ab") as output:
+        with contextlib.ExitStack() as stack:
+            messages = stack.enter_context(log.open("ab"))
+            printed = messages if output is None else stack.enter_context(_open_private(output))
             process = subprocess.Popen(  # noqa: S603 - the stack's own tables say what runs
                 [*launcher, *command.argv],
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
+                stdout=printed,
+                stderr=messages,
                 cwd=command.cwd,
                 env=dict(command.environment),
                 start_new_session=True,
@@ -189,6 +194,11 @@ def spawn(name: str, command: Command, log: Path, watchdog: Watchdog) -> Child:
         raise explain_os_error(error, f"start {name}") from error
     watchdog.add(process.pid, command.death_signal)
     return Child(name, command, process, watchdog)
+
+
+def _open_private(path: Path) -> IO[bytes]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
 
 def end_left_over(pid: int, identity: str) -> bool:

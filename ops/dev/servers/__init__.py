@@ -18,6 +18,7 @@ from ops.dev.servers.contract import Server, last_words
 from ops.dev.servers.kafka import Kafka
 from ops.dev.servers.postgres import Postgres
 from ops.dev.servers.valkey import Valkey
+from ops.dev.together import together
 
 ALL: frozenset[str] = frozenset({"postgres", "valkey", "kafka"})
 PORTS: Mapping[str, tuple[str, ...]] = {
@@ -109,12 +110,12 @@ async def start(servers: Sequence[Server], paths: StackPaths, watchdog: Watchdog
 
     Call it in a thread that outlives the servers (see `processes.spawn`).
     """
-    await _together([server.prepare() for server in servers])
+    await together([server.prepare() for server in servers])
     children: list[Child] = []
     try:
         for server in servers:
             children += [spawn(server.name, server.command(), paths.log(server.name), watchdog)]
-        await _together(
+        await together(
             [
                 wait_until_ready(server, child, paths.log(server.name))
                 for server, child in zip(servers, children, strict=True)
@@ -137,16 +138,6 @@ async def stop(children: Sequence[Child], grace_sec: float = STOP_GRACE_SEC) -> 
         await asyncio.sleep(_POLL_SEC)
     for child in children:
         child.kill()
-
-
-async def _together(coroutines: Sequence[Coroutine[object, object, None]]) -> None:
-    """Run all at once; the first failure cancels the others and is raised as it is."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            for coroutine in coroutines:
-                group.create_task(coroutine)
-    except BaseExceptionGroup as group_error:
-        raise group_error.exceptions[0] from group_error
 
 
 @contextmanager

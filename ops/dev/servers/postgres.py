@@ -16,7 +16,13 @@ from ops.dev.errors import StackError, explain_os_error
 from ops.dev.files import secret_in, write_private
 from ops.dev.processes import Command, User
 from ops.dev.servers.contract import run_once
-from ops.dev.servers.unprivileged import OUTSIDE, account_for_postgres, data_folder, owned_by_root, reachable_copy
+from ops.dev.servers.unprivileged import (
+    account_for_postgres,
+    data_folder,
+    is_data_outside,
+    owned_by_root,
+    reachable_copy,
+)
 
 DATABASE = "ulak"
 
@@ -46,6 +52,7 @@ class Postgres:
     name: str = field(default="postgres", init=False)
     _bin: Path | None = field(default=None, init=False)
     _user: User | None = field(default=None, init=False)
+    _data: Path | None = field(default=None, init=False)
 
     @property
     def folder(self) -> Path:
@@ -60,21 +67,33 @@ class Postgres:
         # Loopback is not private: whoever reaches a superuser without a password may run programs as its account.
         return secret_in(self.folder / "password")
 
+    @property
+    def _location(self) -> Path:
+        return self.folder / "location"
+
+    def _known_data(self) -> Path | None:
+        try:
+            return Path(self._location.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+
     async def prepare(self) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._user = account_for_postgres()
             self._bin = _programs()
-            data = data_folder(self.state, self._user)
-            if not (data / "PG_VERSION").is_file():
-                await self._initialise(data)
+            self._data = self._known_data() or data_folder(self.state, self._user)
+            if not (self._data / "PG_VERSION").is_file():
+                await self._initialise(self._data)
         except OSError as error:
             raise explain_os_error(error, "prepare PostgreSQL's data") from error
 
     async def _initialise(self, data: Path) -> None:
         assert self._bin is not None
-        if data.is_relative_to(OUTSIDE) and not data.is_relative_to(self.state):
+        if is_data_outside(data):
             owned_by_root(data.parent)
+        # Noted, because the folders' modes may change: where it was put first is where it is.
+        write_private(self._location, str(data))
         # A first start that was interrupted leaves half a cluster, which initdb refuses.
         shutil.rmtree(data, ignore_errors=True)
         draft = data.with_name("data.new")
@@ -103,12 +122,12 @@ class Postgres:
 
     def command(self) -> Command:
         assert self._bin is not None, "prepare() comes first"
-        data = data_folder(self.state, self._user)
+        assert self._data is not None
         settings = {"port": str(self.port), **_SETTINGS, **({} if self.durable else _THROW_AWAY)}
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return Command(
-            argv=(str(self._bin / "postgres"), "-D", str(data), *options),
-            cwd=data,
+            argv=(str(self._bin / "postgres"), "-D", str(self._data), *options),
+            cwd=self._data,
             environment=self.environment,
             user=self._user,
             stop_signal=signal.SIGINT,  # "fast": ends the sessions instead of waiting for them
@@ -124,9 +143,8 @@ class Postgres:
             await connection.close()
 
     def wipe(self) -> None:
-        data = data_folder(self.state, account_for_postgres())
-        shutil.rmtree(data, ignore_errors=True)
-        if not data.is_relative_to(self.state):
+        data = self._known_data()
+        if data is not None and is_data_outside(data):
             shutil.rmtree(data.parent, ignore_errors=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 

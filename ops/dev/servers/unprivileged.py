@@ -39,8 +39,11 @@ def account_for_postgres() -> User | None:
 
 
 def is_open_to_all(path: Path) -> bool:
-    """Whether an account that owns nothing may walk to `path`: every folder above it lets others pass."""
-    return all(folder.stat().st_mode & stat.S_IXOTH for folder in path.resolve().parents)
+    """Whether an account that owns nothing may walk to `path`: every folder above it lets others pass.
+
+    Folders that are not there yet count as passable, as the usual umask makes them.
+    """
+    return all(folder.stat().st_mode & stat.S_IXOTH for folder in path.resolve().parents if folder.exists())
 
 
 def reachable_copy(package: Path, libraries: Path, version: str) -> Path:
@@ -79,6 +82,11 @@ def data_folder(state: Path, user: User | None) -> Path:
         return inside
     key = hashlib.sha256(str(state.resolve()).encode()).hexdigest()[:16]
     return OUTSIDE / f"ulak-data-{key}" / "data"
+
+
+def is_data_outside(data: Path) -> bool:
+    """Whether `data` is a folder that `data_folder` put under /var/tmp, and nothing else."""
+    return data.name == "data" and data.parent.parent == OUTSIDE and data.parent.name.startswith("ulak-data-")
 
 
 def owned_by_root(folder: Path) -> Path:

@@ -1,0 +1,90 @@
+"""The settings that the stack gives to its own processes and to `ulak dev env`. Pure."""
+
+from collections.abc import Mapping
+
+from ops.dev.paths import StackPaths
+from ops.dev.plan import Plan, ServiceSpec
+
+# The setting that names each server; when the caller has it in the environment, that server is external.
+SERVER_SETTINGS: Mapping[str, str] = {
+    "postgres": "ULAK_POSTGRES_DSN",
+    "valkey": "ULAK_REDIS_URL",
+    "kafka": "ULAK_KAFKA_BOOTSTRAP_SERVERS",
+}
+
+
+def external_servers(environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Servers that the caller brings, by name, with their addresses.
+
+    `own` is what this stack's `ulak dev env` printed last: whoever has evaluated it in the shell from which the
+    stack is started again still means the stack's own servers.
+    """
+    return {
+        name: environ[setting]
+        for name, setting in SERVER_SETTINGS.items()
+        if environ.get(setting) and environ[setting] != own.get(setting)
+    }
+
+
+def provider_environment(ports: Mapping[str, int]) -> dict[str, str]:
+    """Settings that point every provider at the simulator."""
+    return {
+        "ULAK_SMTP_HOST": "127.0.0.1",
+        "ULAK_SMTP_PORT": str(ports["simulator-smtp"]),
+        "ULAK_APNS_BASE_URL": f"https://127.0.0.1:{ports['simulator-apns']}",
+        "ULAK_FCM_BASE_URL": f"https://127.0.0.1:{ports['simulator-fcm']}",
+        "ULAK_TWILIO_BASE_URL": f"http://127.0.0.1:{ports['simulator-twilio']}",
+    }
+
+
+def simulator_environment(ports: Mapping[str, int], paths: StackPaths) -> dict[str, str]:
+    """Where the simulator listens and keeps its certificate."""
+    names = {"simulator": "HTTP", "simulator-smtp": "SMTP", "simulator-apns": "APNS", "simulator-fcm": "FCM"}
+    return {
+        **{f"ULAK_SIMULATOR_{name}_PORT": str(ports[port]) for port, name in names.items()},
+        "ULAK_SIMULATOR_TWILIO_PORT": str(ports["simulator-twilio"]),
+        "ULAK_SIMULATOR_STATE_DIR": str(paths.state / "simulator"),
+    }
+
+
+def shared_environment(
+    environ: Mapping[str, str], plan: Plan, addresses: Mapping[str, str], ports: Mapping[str, int], paths: StackPaths
+) -> dict[str, str]:
+    """What every process of ours and every set-up step gets on top of the caller's environment."""
+    environment = {
+        **environ,
+        **{SERVER_SETTINGS[name]: address for name, address in addresses.items()},
+        "PYTHONUNBUFFERED": "1",
+    }
+    if not environ.get("ULAK_KEY_RING"):
+        environment.setdefault("ULAK_KEY_RING_FILE", str(paths.key_ring))
+    if plan.simulator is not None:
+        environment |= provider_environment(ports) | simulator_environment(ports, paths)
+    if "callbacks" in ports:
+        environment["ULAK_PUBLIC_CALLBACK_URL"] = f"http://127.0.0.1:{ports['callbacks']}"
+    return environment
+
+
+def service_environment(shared: Mapping[str, str], spec: ServiceSpec, ports: Mapping[str, int]) -> dict[str, str]:
+    """The shared settings and the ports of one process."""
+    environment = {**shared, "ULAK_HEALTH_HOST": "127.0.0.1"}
+    environment["ULAK_HEALTH_PORT"] = str(ports[spec.health_port_name])
+    if spec.serves_http:
+        environment["ULAK_HTTP_HOST"] = "127.0.0.1"
+        environment["ULAK_HTTP_PORT"] = str(ports[spec.name])
+    return environment
+
+
+def exported_environment(
+    plan: Plan, addresses: Mapping[str, str], ports: Mapping[str, int], api_key: str | None
+) -> dict[str, str]:
+    """What `ulak dev env` prints: the keys of "Shapes that scripts rely on"."""
+    exported = {SERVER_SETTINGS[name]: address for name, address in addresses.items()}
+    for spec in plan.own_processes:
+        if spec.url_setting:
+            exported[spec.url_setting] = f"http://127.0.0.1:{ports[spec.name]}"
+    if plan.simulator is not None:
+        exported["ULAK_SMTP_SINK"] = f"127.0.0.1:{ports['simulator-smtp']}"
+    if api_key:
+        exported["ULAK_API_KEY"] = api_key
+    return exported

@@ -1,0 +1,135 @@
+"""What a stack consists of, as data: the services in start order, and the steps that prepare servers for them."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ops.dev.paths import StackPaths
+from ops.dev.status import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSpec:
+    """A process of ours: `python -m <arguments>`.
+
+    It listens on two ports of its own: `<name>` (only if `serves_http`) and `<name>-health` with /readyz.
+    `url_setting` is the variable of `ulak dev env` that tells its address.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    kind: Kind = Kind.SERVICE
+    serves_http: bool = False
+    url_setting: str | None = None
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return (sys.executable, "-m", *self.arguments)
+
+    @property
+    def health_port_name(self) -> str:
+        return f"{self.name}-health"
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        return (self.name, self.health_port_name) if self.serves_http else (self.health_port_name,)
+
+
+SIMULATOR_PORTS: Final = ("simulator", "simulator-smtp", "simulator-apns", "simulator-fcm", "simulator-twilio")
+
+SERVICES: Final[tuple[ServiceSpec, ...]] = (
+    ServiceSpec("ingest", ("services.ingest", "--surface", "general"), serves_http=True, url_setting="ULAK_INGEST_URL"),
+    ServiceSpec("ingest-otp", ("services.ingest", "--surface", "otp"), serves_http=True, url_setting="ULAK_OTP_URL"),
+    ServiceSpec("relay", ("services.relay",)),
+    ServiceSpec("router", ("services.router", "--input", "all")),
+    ServiceSpec("workers", ("services.workers", "--lane", "all")),
+    ServiceSpec("callbacks", ("services.callbacks",), serves_http=True, url_setting="ULAK_CALLBACKS_URL"),
+    ServiceSpec("projector", ("services.callbacks", "--part", "projector")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SetupStep:
+    """A command that prepares the servers: `python -m ops.cli <arguments>`. Runs at every start, so it is idempotent.
+
+    `after` names the steps it waits for; others run at the same time. `needed` may skip it.
+    `output` is where its standard output is kept, readable by the owner only; None lets it go to its log.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    after: tuple[str, ...] = ()
+    needed: Callable[[StackPaths, Mapping[str, str]], bool] = lambda _paths, _environment: True
+    output: Callable[[StackPaths], Path] | None = None
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return (sys.executable, "-m", "ops.cli", *self.arguments)
+
+
+def _has_no_ring(_paths: StackPaths, environment: Mapping[str, str]) -> bool:
+    ring = environment.get("ULAK_KEY_RING_FILE")
+    return not environment.get("ULAK_KEY_RING") and ring is not None and not Path(ring).exists()
+
+
+def _has_no_api_key(paths: StackPaths, _environment: Mapping[str, str]) -> bool:
+    return read_api_key(paths) is None
+
+
+SETUP: Final[tuple[SetupStep, ...]] = (
+    SetupStep("keys", ("keys", "new"), needed=_has_no_ring),
+    SetupStep("schema", ("db", "migrate")),
+    # One broker and one worker process on a desk: two partitions show everything that many would.
+    SetupStep("topics", ("topics", "apply", "--max-partitions", "2")),
+    SetupStep(
+        "api-key",
+        ("api-keys", "create", "--name", "dev", "--kind", "live", "--scopes", "all", "--json"),
+        after=("keys", "schema"),
+        needed=_has_no_api_key,
+        output=lambda paths: paths.api_key,
+    ),
+)
+
+
+def read_api_key(paths: StackPaths) -> str | None:
+    """The key that `api-keys create --json` printed at the first start."""
+    try:
+        stored = json.loads(paths.api_key.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    key = stored.get("key") if isinstance(stored, dict) else None
+    return key if isinstance(key, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one supervisor runs. The tests give it smaller ones."""
+
+    servers: frozenset[str]
+    simulator: ServiceSpec | None = None
+    steps: tuple[SetupStep, ...] = ()
+    services: tuple[ServiceSpec, ...] = ()
+
+    @property
+    def own_processes(self) -> tuple[ServiceSpec, ...]:
+        return ((self.simulator,) if self.simulator else ()) + self.services
+
+    @property
+    def own_ports(self) -> list[str]:
+        simulator = SIMULATOR_PORTS if self.simulator else ()
+        return [*simulator, *(port for spec in self.own_processes for port in spec.ports if port not in simulator)]
+
+
+SIMULATOR: Final = ServiceSpec(
+    "simulator", ("ops.simulator",), Kind.SIMULATOR, serves_http=True, url_setting="ULAK_SIMULATOR_URL"
+)
+
+
+def plan_for(servers: frozenset[str], *, only_servers: bool) -> Plan:
+    """Everything, or the servers alone. `servers` are those that are not external."""
+    if only_servers:
+        return Plan(servers)
+    return Plan(servers, SIMULATOR, SETUP, SERVICES)
