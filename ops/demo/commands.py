@@ -85,9 +85,10 @@ def _where_next(console: Console, settings: Mapping[str, str], stack: DemoStack)
     console.print(f"  logs             {stack.state_dir}/logs   (or: ulak dev logs)")
     console.print("  how it works     docs/architecture.md")
     console.print("\n[bold]Send your own first notification[/bold] (in another terminal, while this stack is up)")
-    console.print(f"  eval \"$(ULAK_STATE_DIR={stack.state_dir} .venv/bin/ulak dev env | sed 's/^/export /')\"")
+    console.print(f"  export $(ULAK_STATE_DIR={stack.state_dir} .venv/bin/ulak dev env)")
     console.print(
-        "  .venv/bin/ulak send ORDER_SHIPPED --user 7 --param orderNo=1 --param carrier='Kargo A' --param trackingUrl=https://kargo.example/1"
+        "  .venv/bin/ulak send ORDER_SHIPPED --user 7"
+        " --param orderNo=1 --param carrier='Kargo A' --param trackingUrl=https://kargo.example/1"
     )
     console.print("  .venv/bin/ulak why ntf_...   # the id that the line above printed")
 
