@@ -1,0 +1,20 @@
+"""One whole stack, shared by the tests that do not break it, and one for those that do."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.stack import Stack
+
+# The sweep looks every few seconds instead of every ten minutes, and leases of killed workers are found at once.
+IMPATIENT = {"ULAK_RELAY_SWEEP_HORIZONS_SEC": "3,10,30"}
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    started = Stack(tmp_path_factory.mktemp("stack"), IMPATIENT)
+    try:
+        started.up()
+        yield started
+    finally:
+        started.down(wipe=True)

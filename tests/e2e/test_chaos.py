@@ -1,0 +1,108 @@
+"""Kill, restart and empty parts of a running stack: nothing accepted may be lost (issue: done when)."""
+
+import shutil
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.conftest import IMPATIENT
+from tests.e2e.stack import Stack, eventually
+from tests.e2e.traffic import DELIVERIES_PER_ORDER, Traffic, account, doubles
+
+pytestmark = [pytest.mark.chaos, pytest.mark.xdist_group("chaos"), pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    started = Stack(tmp_path_factory.mktemp("chaos"), IMPATIENT)
+    try:
+        started.up()
+        yield started
+    finally:
+        started.down(wipe=True)
+
+
+def _kill(stack: Stack, name: str) -> None:
+    """SIGKILL one process and wait until the supervisor has another one ready."""
+    before = stack.processes()[name]["restarts"]
+    stack.signal(name, signal.SIGKILL)
+
+    def back() -> bool | None:
+        process = stack.processes()[name]
+        return True if process["restarts"] > before and process["state"] == "ready" else None
+
+    eventually(back, f"{name} being ready again")
+
+
+def _all_arrived(stack: Stack, traffic: Traffic) -> None:
+    statuses = account(traffic)
+    assert set(statuses) <= {"SENT", "DELIVERED"}, statuses
+    assert statuses.total() == len(traffic.orders) * DELIVERIES_PER_ORDER + len(traffic.codes)
+    for provider, wanted in (
+        ("apns", len(traffic.orders)),
+        ("fcm", len(traffic.orders)),
+        ("smtp", len(traffic.orders)),
+    ):
+        references = {message["reference"] for message in stack.arrived(provider) if message["accepted"]}
+        assert len(references) >= wanted, provider
+
+
+@pytest.mark.parametrize(
+    "service", ["ingest", "ingest-otp", "relay", "router", "workers", "callbacks", "projector", "simulator"]
+)
+def test_kill_minus_nine_loses_nothing(stack: Stack, service: str) -> None:
+    """SIGKILL three times under traffic, at moments that the traffic decides."""
+    if service != "simulator":
+        stack.forget_messages()
+    with Traffic(stack) as traffic:
+        for accepted in (5, 17, 31):
+            traffic.wait_for(accepted)
+            _kill(stack, service)
+    if service == "simulator":  # its ledger is in memory and died with it: only our account can be asked
+        assert set(account(traffic)) <= {"SENT", "DELIVERED"}
+    else:
+        _all_arrived(stack, traffic)
+        if service not in {"workers", "simulator"}:  # a killed worker may have sent without recording (at least once)
+            assert doubles(stack, "apns") + doubles(stack, "fcm") + doubles(stack, "smtp") == 0
+
+
+def test_broker_restart_loses_nothing(stack: Stack) -> None:
+    stack.forget_messages()
+    with Traffic(stack) as traffic:
+        traffic.wait_for(10)
+        _kill(stack, "kafka")
+        traffic.wait_for(len(traffic.orders) + 10)
+    _all_arrived(stack, traffic)
+
+
+def test_database_restart_loses_nothing(stack: Stack) -> None:
+    stack.forget_messages()
+    with Traffic(stack) as traffic:
+        traffic.wait_for(10)
+        _kill(stack, "postgres")
+        traffic.wait_for(len(traffic.orders) + 10)
+    _all_arrived(stack, traffic)
+
+
+def test_valkey_restart_loses_nothing(stack: Stack) -> None:
+    stack.forget_messages()
+    with Traffic(stack) as traffic:
+        traffic.wait_for(10)
+        _kill(stack, "valkey")
+        traffic.wait_for(len(traffic.orders) + 10)
+    _all_arrived(stack, traffic)
+
+
+def test_emptied_broker_loses_nothing(stack: Stack) -> None:
+    """Everything Kafka held is gone: hints of accepted and of decided work are published again from the rows."""
+    stack.forget_messages()
+    stack.signal("workers", signal.SIGSTOP)
+    with Traffic(stack) as traffic:
+        traffic.wait_for(10)  # decided, their hints wait in the lanes
+        stack.signal("router", signal.SIGSTOP)
+        traffic.wait_for(20)  # accepted, their hints wait in the router's inputs
+    stack.down()
+    shutil.rmtree(stack.state_dir / "kafka")
+    stack.up()
+    _all_arrived(stack, traffic)
