@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench lock openapi clean
+.PHONY: help setup demo test check format bench lock docs clean
 
 help: ## Show what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -44,8 +44,8 @@ format: $(STAMP) ## Format the code and mend what the linter can
 bench: $(STAMP) ## Measure; ONLY=push,otp for some of it
 	@$(BIN)/python -m ops.dev.servers -- $(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
-openapi: $(STAMP) ## Write docs/openapi from the code
-	@$(BIN)/python -m services.ingest.openapi && $(BIN)/python -m services.callbacks.openapi
+docs: $(STAMP) ## Write the documents made from the code (settings, metrics, OpenAPI)
+	@$(BIN)/python docs/generate.py
 
 lock: $(STAMP) ## Resolve the pinned packages anew
 	@$(BIN)/python -m pip install --quiet uv
