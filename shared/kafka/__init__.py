@@ -1,0 +1,1 @@
+"""Kafka for Ulak: the consumer engine, the producer, dead letters, topics. Its rules (offsets, intake) are pure."""
