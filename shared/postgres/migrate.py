@@ -17,7 +17,6 @@ from typing import Final
 import psycopg
 from alembic import command, op
 from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection as SyncConnection
 from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
@@ -26,6 +25,7 @@ from sqlalchemy.pool import NullPool
 from shared.postgres.errors import MigrationError, UnavailableError, describe
 from shared.postgres.partition import DAYS_AHEAD, DAYS_BACK, ensure_partitions
 from shared.postgres.pool import connect
+from shared.postgres.schema import known_revisions
 from shared.postgres.settings import PostgresSettings, shown
 
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
@@ -70,17 +70,6 @@ def migrate(
         after = _revision(connection) or ""
         created = _create_partitions(dsn, today or datetime.now(UTC).date(), ahead, days_back)
     return Migration(before, after, created)
-
-
-def head_revision() -> str:
-    """The revision this release needs at least."""
-    return ScriptDirectory.from_config(_config()).get_current_head() or ""
-
-
-def known_revisions() -> tuple[str, ...]:
-    """All revisions this release brings, oldest first. One that is not among them belongs to a newer release."""
-    script = ScriptDirectory.from_config(_config())
-    return tuple(revision.revision for revision in reversed(list(script.walk_revisions())))
 
 
 def run_sql(file_name: str) -> None:

@@ -241,6 +241,7 @@ CREATE TABLE ulak.deferred (
     pause_id        UUID
 );
 CREATE INDEX deferred_due ON ulak.deferred (due_at) WHERE pause_id IS NULL;
+CREATE INDEX deferred_notification ON ulak.deferred (notification_id);
 
 CREATE TABLE ulak.leases (
     claim_id         UUID PRIMARY KEY,
