@@ -8,18 +8,17 @@ from contextlib import suppress
 from pathlib import PurePath
 from typing import Generic, TypeVar
 
-import structlog
-
 from shared.kafka.backlog import Entry
 from shared.kafka.dead_letters import DeadLetter, DeadLetterWriter
 from shared.kafka.intake import RetryDelay
 from shared.kafka.observer import KafkaObserver
 from shared.kafka.poller import Poller
 from shared.kafka.record import Handler, Rejection
+from shared.runtime.logs import get_logger
 
 T = TypeVar("T")
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class BatchRunner(Generic[T]):

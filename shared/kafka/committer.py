@@ -10,16 +10,16 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import confluent_kafka
-import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from shared.kafka.backlog import Backlog
 from shared.kafka.code import FENCED, NO_OFFSET
 from shared.kafka.observer import KafkaObserver
 from shared.kafka.record import Partition
+from shared.runtime.logs import get_logger
 from shared.wire.topic import TopicNames
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Committer:

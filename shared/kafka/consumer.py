@@ -12,20 +12,22 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, Generic, TypeVar
 
-import structlog
-
 from shared.kafka.batch import BatchRunner
 from shared.kafka.dead_letters import DeadLetterWriter
 from shared.kafka.intake import BufferLimits, RetryDelay
-from shared.kafka.observer import KafkaObserver, SilentObserver
+from shared.kafka.metrics import MetricsObserver
+from shared.kafka.observer import KafkaObserver
 from shared.kafka.poller import Poller
 from shared.kafka.reader import Reader
-from shared.kafka.record import Handler, Partition
+from shared.kafka.record import Handler, Partition, Received, Rejection
 from shared.kafka.settings import KafkaSettings
+from shared.runtime.logs import get_logger
+
+__all__ = ["Consumer", "Handler", "Partition", "Received", "Rejection", "RetryDelay"]
 
 T = TypeVar("T")
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _LEAVE_SEC: Final = 15.0
 """Beyond the drain: the last commit and leaving the group. A broker that does not answer must not hold a shutdown."""
@@ -74,7 +76,7 @@ class Consumer(Generic[T]):
         self._work_event = asyncio.Event()
         self._ended = asyncio.Event()
         self._running = False
-        observer = observer or SilentObserver()
+        observer = observer or MetricsObserver()
         self._poller: Final = Poller(
             settings,
             group=group,
@@ -136,8 +138,8 @@ class Consumer(Generic[T]):
         return (
             self._running
             and poller.joined
-            and poller.reachable
-            and not (poller.stopping or poller.missing or poller.dead_letters_failing)
+            and poller.vitals.reachable
+            and not (poller.stopping or poller.vitals.missing or poller.dead_letters_failing)
         )
 
     def assignment(self) -> Mapping[Partition, int | None]:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-import structlog
-
 from shared.kafka.error import PublishError
-from shared.kafka.observer import KafkaObserver, SilentObserver
+from shared.kafka.metrics import MetricsObserver
+from shared.kafka.observer import KafkaObserver
 from shared.kafka.record import Publisher, Record
+from shared.runtime.logs import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 HEADER_TOPIC: Final = "ulak-dlq-topic"
 HEADER_PARTITION: Final = "ulak-dlq-partition"
@@ -92,7 +92,7 @@ class DeadLetterWriter:
         self._publisher = publisher
         self._service_version = service_version
         self._seal = seal
-        self._observer = observer or SilentObserver()
+        self._observer = observer or MetricsObserver()
 
     async def write(self, letters: Sequence[DeadLetter]) -> None:
         """Write all; PublishError if one may not be written: the caller must not commit past it, and calls again.
@@ -105,7 +105,7 @@ class DeadLetterWriter:
         except PublishError as error:
             await self._again(error, letters, records)
         for letter in letters:
-            self._observer.dead_lettered(letter.topic, letter.error_class, 1)
+            self._observer.dead_lettered(letter.topic, letter.error_class)
             _log.warning(
                 "dead_lettered",
                 topic=letter.topic,

@@ -54,6 +54,8 @@ class IntakePlan:
 
     pause: tuple[Partition, ...]
     resume: tuple[Partition, ...]
+    reasons: Mapping[Partition, PauseReason]
+    """Why each partition that is paused from now on is."""
     look_again_at: datetime | None
 
 
@@ -85,15 +87,16 @@ def plan_intake(
 
     states has every assigned partition; `paused` may name others, which are ignored.
     """
-    wanted = {
-        partition
+    judged = {
+        partition: pause_reason(state, now, full=full, dead_letters_failing=dead_letters_failing, stopping=stopping)
         for partition, state in states.items()
-        if pause_reason(state, now, full=full, dead_letters_failing=dead_letters_failing, stopping=stopping)
     }
+    reasons = {partition: reason for partition, reason in judged.items() if reason is not None}
     times = [state.head_due for state in states.values() if state.head_due is not None]
     return IntakePlan(
-        pause=tuple(sorted(wanted - paused)),
-        resume=tuple(sorted((paused & states.keys()) - wanted)),
+        pause=tuple(sorted(reasons.keys() - paused)),
+        resume=tuple(sorted((paused & states.keys()) - reasons.keys())),
+        reasons=reasons,
         look_again_at=min((moment for moment in times if moment > now), default=None),
     )
 

@@ -6,28 +6,28 @@ results back; the thread never runs a handler, so polling goes on however long h
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Generic, TypeVar
 
 import confluent_kafka
-import structlog
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 
 from shared.kafka.backlog import Backlog, Entry
-from shared.kafka.code import ALL_BROKERS_DOWN, MAX_POLL_EXCEEDED, MISSING, is_fatal
 from shared.kafka.committer import Committer
-from shared.kafka.error import ConsumerFailedError, MissingTopicError
-from shared.kafka.intake import BufferLimits, plan_intake
+from shared.kafka.intake import BufferLimits, PauseReason, plan_intake
 from shared.kafka.observer import KafkaObserver
 from shared.kafka.position import PositionWatch, log_bounds
 from shared.kafka.reader import Reader
 from shared.kafka.record import Partition
 from shared.kafka.settings import KafkaSettings, consumer_options
+from shared.kafka.vitals import Vitals
+from shared.runtime.logs import get_logger
 
 T = TypeVar("T")
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _IDLE_POLL_SEC: Final = 0.1
 _PAUSED_POLL_SEC: Final = 0.02
@@ -81,21 +81,20 @@ class Poller(Generic[T]):
             observer,
             interval_sec=settings.commit_interval_ms / 1000,
         )
+        self.vitals = Vitals(self._names, group, self._topics)
         self._positions = PositionWatch(self._names, group, observer)
         self._options = consumer_options(settings, group) | {
-            "error_cb": self._on_error,
+            "error_cb": self.vitals.on_error,
             "on_commit": self._committer.on_commit,
         }
         self._paused: frozenset[Partition] = frozenset()
+        self._waiting: Counter[tuple[str, PauseReason]] = Counter()
         self._full = False
         self._stopping = False
         self._drain_deadline: float | None = None
         self._next_watch = 0.0
-        self._fatal: KafkaError | None = None
         self.dead_letters_failing = False
         self.joined = False
-        self.reachable = False
-        self.missing: frozenset[str] = frozenset()
         self.failure: BaseException | None = None
         self.finished = False
 
@@ -171,7 +170,7 @@ class Poller(Generic[T]):
     def _live(self) -> None:
         consumer = confluent_kafka.Consumer(self._options)
         try:
-            if not self._await_topics(consumer):
+            if not self.vitals.await_topics(consumer, lambda: self._stopping):
                 return
             consumer.subscribe(
                 [self._names.full(topic) for topic in self._topics],
@@ -185,21 +184,6 @@ class Poller(Generic[T]):
         finally:
             self._stopping = True
             consumer.close()
-
-    def _await_topics(self, consumer: confluent_kafka.Consumer) -> bool:
-        """Wait until a broker answers; MissingTopicError if it knows one of our topics not. False if stopped first."""
-        while not self._stopping:
-            try:
-                known = consumer.list_topics(timeout=2.0).topics
-            except KafkaException as exception:
-                _log.warning("kafka_not_yet_reachable", group=self._group, error=exception.args[0].name())
-                continue
-            missing = [full for full in map(self._names.full, self._topics) if full not in known]
-            if missing:
-                raise MissingTopicError(missing)
-            self.reachable = True
-            return True
-        return False
 
     def _turn(self, consumer: confluent_kafka.Consumer) -> None:
         full = self._wait_for_room()
@@ -215,6 +199,7 @@ class Poller(Generic[T]):
             )
         self._pause(consumer, plan.pause)
         self._resume(consumer, plan.resume)
+        self._report_waiting(plan.reasons)
         self._committer.commit_if_due(consumer)
         self._watch(consumer)
         timeout = _PAUSED_POLL_SEC if full else _IDLE_POLL_SEC
@@ -262,6 +247,13 @@ class Poller(Generic[T]):
             consumer.resume(self._native(partitions))
             self._paused -= set(partitions)
 
+    def _report_waiting(self, reasons: Mapping[Partition, PauseReason]) -> None:
+        waiting = Counter((partition.topic, reason) for partition, reason in reasons.items())
+        if waiting != self._waiting:
+            for topic, reason in waiting.keys() | self._waiting.keys():
+                self._observer.waiting(topic, reason, waiting[topic, reason])
+            self._waiting = waiting
+
     def _receive(self, consumer: confluent_kafka.Consumer, timeout: float) -> bool:
         """One poll: wait for a first message, then take what else is there. consume() alone would wait for a full
         batch.
@@ -276,7 +268,7 @@ class Poller(Generic[T]):
         for message in messages:
             error = message.error()
             if error is not None:
-                self._on_message_error(error, message.topic())
+                self.vitals.on_message_error(error, message.topic())
                 continue
             where = (message.topic(), message.partition())
             partition = seen.get(where)
@@ -290,7 +282,7 @@ class Poller(Generic[T]):
             for entry in entries:
                 if not self._stopping and self._backlog.add(entry) and entry.held:
                     self._alarm_held(entry)
-        self.reachable = True
+        self.vitals.reachable = True
         return bool(entries)
 
     def _check_position(self, consumer: confluent_kafka.Consumer, entry: Entry[T], now: datetime) -> None:
@@ -304,29 +296,20 @@ class Poller(Generic[T]):
             self._positions.gap(consumer, entry.partition, expected, entry.offset, now)
 
     def _watch(self, consumer: confluent_kafka.Consumer) -> None:
-        """Now and then: lag for the metrics, and whether a broker that was lost is back."""
-        if self._fatal is not None:
-            raise ConsumerFailedError(f"consumer of group {self._group}: {self._fatal.name()}: {self._fatal.str()}")
+        """Now and then: lag for the metrics, and whether a broker or topic that was lost is back."""
+        self.vitals.require_alive()
         if time.monotonic() < self._next_watch:
             return
         self._next_watch = time.monotonic() + _WATCH_EVERY_SEC
+        lag = dict.fromkeys(self._topics, 0)
         for partition, low_water in self.assignment().items():
             bounds = log_bounds(consumer, self._native([partition])[0], cached=True)
             position = self._positions.committed(partition) if low_water is None else low_water
             if bounds is not None and bounds[1] >= 0:
-                behind = bounds[1] - (bounds[0] if position is None else position)
-                self._observer.lag(self._group, partition.topic, partition.number, max(behind, 0))
-        if not self.reachable or self.missing:
-            self._look_for_topics(consumer)
-
-    def _look_for_topics(self, consumer: confluent_kafka.Consumer) -> None:
-        try:
-            known = consumer.list_topics(timeout=1.0).topics
-        except KafkaException as exception:
-            _log.warning("kafka_unreachable", group=self._group, error=exception.args[0].name())
-            return
-        self.reachable = True
-        self.missing = frozenset(topic for topic in self._topics if self._names.full(topic) not in known)
+                lag[partition.topic] += max(bounds[1] - (bounds[0] if position is None else position), 0)
+        for topic, messages in lag.items():
+            self._observer.lag(topic, messages)
+        self.vitals.look(consumer)
 
     def _drain(self, consumer: confluent_kafka.Consumer) -> None:
         """Wait, polling, for what is in flight; commit. Leaving the group follows in close()."""
@@ -383,24 +366,6 @@ class Poller(Generic[T]):
             self._observer.work_abandoned(self._group, abandoned)
         level = _log.warning if abandoned or kind == "lost" else _log.info
         level(f"partitions_{kind}", group=self._group, partitions=len(partitions), unfinished_messages=abandoned)
-
-    def _on_error(self, error: KafkaError) -> None:
-        if is_fatal(error):
-            self._fatal = error
-        elif error.code() == ALL_BROKERS_DOWN:
-            self.reachable = False
-        _log.warning("consumer_client_error", group=self._group, error=error.name(), reason=error.str())
-
-    def _on_message_error(self, error: KafkaError, full_topic: str | None) -> None:
-        if is_fatal(error):
-            self._fatal = error
-        elif error.code() in MISSING:
-            self.missing |= {self._names.bare(full_topic)} if full_topic else set(self._topics)
-            _log.error("topic_missing", group=self._group, topic=full_topic, remedy="run `ulak topics apply`")
-        elif error.code() == MAX_POLL_EXCEEDED:
-            _log.error("max_poll_interval_exceeded", group=self._group, remedy="the member rejoins by itself")
-        else:
-            _log.error("consume_error", group=self._group, topic=full_topic, error=error.name(), reason=error.str())
 
     def _native(self, partitions: Collection[Partition]) -> list[TopicPartition]:
         return [TopicPartition(self._names.full(partition.topic), partition.number) for partition in partitions]

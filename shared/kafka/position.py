@@ -8,15 +8,15 @@ from datetime import datetime
 from typing import Final
 
 import confluent_kafka
-import structlog
 from confluent_kafka import KafkaException, TopicPartition
 
 from shared.kafka.observer import KafkaObserver
 from shared.kafka.offsets import skipped, started_over
 from shared.kafka.record import Partition
+from shared.runtime.logs import get_logger
 from shared.wire.topic import TopicNames
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _COMMITTED_TIMEOUT_SEC: Final = 5.0
 _WATERMARK_TIMEOUT_SEC: Final = 1.0

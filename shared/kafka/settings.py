@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings
 
 from shared.kafka.error import UnsafeOptionError
+from shared.runtime.settings import settings_config
 from shared.wire.topic import TopicNames
 
 REFUSED_CONSUMER_OPTIONS: Final[Mapping[str, str]] = {
@@ -33,36 +34,65 @@ class KafkaSettings(BaseSettings):
     `producer_options` (JSON objects) pass any other librdkafka option; those that break a promise are refused.
     """
 
-    model_config = SettingsConfigDict(env_prefix="ULAK_KAFKA_", frozen=True, extra="ignore")
+    model_config = settings_config("ULAK_KAFKA_")
 
-    bootstrap_servers: str = Field(min_length=1, description="host:port, comma-separated")
-    topic_prefix: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]*$", max_length=100)
-    security_protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = "plaintext"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
-    sasl_username: str | None = None
-    sasl_password: SecretStr | None = None
-    ssl_ca_location: str | None = None
-    ssl_certificate_location: str | None = None
-    ssl_key_location: str | None = None
-    ssl_key_password: SecretStr | None = None
+    bootstrap_servers: str = Field(min_length=1, description="Brokers to begin with: host:port, comma-separated.")
+    topic_prefix: str = Field(
+        default="",
+        pattern=r"^[a-zA-Z0-9._-]*$",
+        max_length=100,
+        description="Start of every topic's and group's name, so that several installations can share a cluster.",
+    )
+    security_protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = Field(
+        default="plaintext", description="How brokers are spoken to."
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        default=None, description="With sasl_*: how to log in."
+    )
+    sasl_username: str | None = Field(default=None, description="With sasl_*: as whom.")
+    sasl_password: SecretStr | None = Field(default=None, description="With sasl_*: the password.")
+    ssl_ca_location: str | None = Field(
+        default=None, description="File or folder of the CAs that brokers are checked by."
+    )
+    ssl_certificate_location: str | None = Field(default=None, description="File of the client's certificate.")
+    ssl_key_location: str | None = Field(default=None, description="File of the client's key.")
+    ssl_key_password: SecretStr | None = Field(default=None, description="Password of the client's key.")
 
-    session_timeout_ms: int = Field(default=30_000, ge=6_000)
-    heartbeat_interval_ms: int = Field(default=10_000, ge=100)
-    max_poll_interval_ms: int = Field(default=300_000, ge=6_000)
-    commit_interval_ms: int = Field(default=200, ge=10, le=60_000)
-    queued_min_messages: int = Field(default=10_000, ge=1, description="read ahead of the handler, per partition")
-    queued_max_kbytes: int = Field(default=16_384, ge=1_024, description="the same in KiB, per consumer")
+    session_timeout_ms: int = Field(default=30_000, ge=6_000, description="Silence after which a member is given up.")
+    heartbeat_interval_ms: int = Field(
+        default=10_000, ge=100, description="Time between heartbeats; at most a third of the session."
+    )
+    max_poll_interval_ms: int = Field(
+        default=300_000, ge=6_000, description="Longest time between polls; polling goes on while handlers work."
+    )
+    commit_interval_ms: int = Field(default=200, ge=10, le=60_000, description="Time between commits of offsets.")
+    queued_min_messages: int = Field(default=10_000, ge=1, description="Messages fetched ahead, per partition.")
+    queued_max_kbytes: int = Field(
+        default=16_384, ge=1_024, description="Limit of what is fetched ahead, per consumer."
+    )
 
-    linger_ms: int = Field(default=5, ge=0, le=1_000)
-    compression: Literal["none", "lz4", "zstd", "snappy", "gzip"] = "lz4"
-    queue_buffering_max_messages: int = Field(default=100_000, ge=1)
-    queue_buffering_max_kbytes: int = Field(default=262_144, ge=1_024)
-    delivery_timeout_ms: int = Field(default=30_000, ge=1_000)
-    missing_topic_timeout_ms: int = Field(default=10_000, ge=0, description="how long a produced topic may be unknown")
-    request_timeout_sec: float = Field(default=15.0, gt=0, description="administration and metadata requests")
+    linger_ms: int = Field(default=5, ge=0, le=1_000, description="How long a record waits for company.")
+    compression: Literal["none", "lz4", "zstd", "snappy", "gzip"] = Field(
+        default="lz4", description="Compression of produced batches."
+    )
+    queue_buffering_max_messages: int = Field(
+        default=100_000, ge=1, description="Records waiting in the local queue; beyond it publishing waits (K9)."
+    )
+    queue_buffering_max_kbytes: int = Field(default=262_144, ge=1_024, description="The same in KiB.")
+    delivery_timeout_ms: int = Field(
+        default=30_000, ge=1_000, description="How long a record is tried before its publish fails."
+    )
+    missing_topic_timeout_ms: int = Field(
+        default=10_000, ge=0, description="How long a record waits for a topic that no broker knows."
+    )
+    request_timeout_sec: float = Field(default=15.0, gt=0, description="Limit of one administration request.")
 
-    consumer_options: dict[str, str | int | float | bool] = Field(default_factory=dict)
-    producer_options: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    consumer_options: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="Other librdkafka options of consumers, as a JSON object."
+    )
+    producer_options: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="Other librdkafka options of producers, as a JSON object."
+    )
 
     @property
     def names(self) -> TopicNames:

@@ -57,7 +57,7 @@ def configure_logging(service: str, *, stream: TextIO | None = None) -> None:
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
-    logger: FilteringBoundLogger = structlog.get_logger(logger=name)
+    logger: FilteringBoundLogger = structlog.get_logger(logger_name=name)
     return logger
 
 

@@ -40,7 +40,14 @@ CALLBACKS_REFUSED: Final = Counter("ulak_callbacks_refused_total", "Callbacks tu
 # --- relay
 OUTBOX_PUBLISHED: Final = Counter("ulak_outbox_published_total", "Outbox rows published.", ("message_class",))
 OUTBOX_OLDEST: Final = Gauge("ulak_outbox_oldest_seconds", "Age of the oldest due outbox row.", ("message_class",))
+OUTBOX_DEAD_ROWS: Final = Gauge("ulak_outbox_dead_rows", "Outbox rows deleted and not yet vacuumed (O6).", ())
+OUTBOX_REJECTED: Final = Counter("ulak_outbox_rejected_total", "Outbox rows that cannot be published.", ("reason",))
+OLDEST_SNAPSHOT: Final = Gauge("ulak_postgres_oldest_snapshot_seconds", "Age of the oldest open snapshot (O6).", ())
+LEASES_REAPED: Final = Counter("ulak_leases_reaped_total", "Deliveries whose lease ran out.", ("status",))
+RELAY_FAILURES: Final = Counter("ulak_relay_failures_total", "Rounds of a relay loop that failed.", ("loop",))
 SWEPT: Final = Counter("ulak_swept_total", "Hints that the sweep or the reaper published again.", ("kind",))
+UPKEEP_REMOVED: Final = Counter("ulak_upkeep_removed_total", "Rows past their time, by table.", ("table",))
+UNKNOWN_CLOSED: Final = Counter("ulak_unknown_closed_total", "UNKNOWN deliveries closed without a receipt.", ())
 
 # --- Kafka
 CONSUMER_LAG: Final = Gauge("ulak_consumer_lag_messages", "Messages behind the end.", ("topic",))
@@ -48,3 +55,22 @@ CONSUMER_HELD: Final = Gauge("ulak_consumer_held_partitions", "Partitions that w
 CONSUMER_RETRIES: Final = Counter("ulak_consumer_batch_retries_total", "Batches whose handler failed.", ("group",))
 DEAD_LETTERS: Final = Counter("ulak_dead_letters_total", "Messages written to a DLQ.", ("topic", "reason"))
 PRODUCED: Final = Counter("ulak_produced_total", "Records by what became of them.", ("topic", "result"))
+CONSUMED: Final = Counter("ulak_consumed_total", "Messages that a handler finished with.", ("group",))
+CONSUMER_BATCH_LATENCY: Final = Histogram(
+    "ulak_consumer_batch_seconds", "Time of a handler for one batch.", ("group",), buckets=_LATENCY_SEC
+)
+DEAD_LETTER_WRITE_FAILURES: Final = Counter(
+    "ulak_dead_letter_write_failures_total", "Dead letters that could not be written; consumption rests.", ("topic",)
+)
+OFFSETS_LOST: Final = Counter(
+    "ulak_consumer_offsets_lost_total", "Partitions whose offsets or next messages were gone (K8).", ("topic",)
+)
+COMMIT_FAILURES: Final = Counter("ulak_commit_failures_total", "Commits refused by the broker.", ("group", "error"))
+PARTITIONS_MOVED: Final = Counter(
+    "ulak_consumer_partitions_moved_total", "Partitions assigned, revoked or lost.", ("group", "kind")
+)
+WORK_ABANDONED: Final = Counter(
+    "ulak_consumer_abandoned_total", "Messages still worked on when their partition had to go (K3).", ("group",)
+)
+PRODUCER_QUEUE_FULL: Final = Counter("ulak_producer_queue_full_total", "Times the local queue had no room (K9).", ())
+PRODUCERS_REPLACED: Final = Counter("ulak_producers_replaced_total", "Producers that died of a fatal error (K11).", ())
