@@ -1,0 +1,32 @@
+"""Refusals of the control API as problem documents (RFC 9457)."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from pydantic import ValidationError
+
+from ops.simulator.exchange import Reply, json_reply
+
+
+def problem(status: HTTPStatus, code: str, detail: str, errors: Sequence[dict[str, str]] = ()) -> Reply:
+    """A refusal with a stable code and a sentence that says what to do."""
+    value: dict[str, object] = {
+        "type": f"urn:ulak:problem:{code.replace('_', '-')}",
+        "title": status.phrase,
+        "status": status.value,
+        "code": code,
+        "detail": detail,
+    }
+    if errors:
+        value["errors"] = list(errors)
+    return json_reply(status, value, ("content-type", "application/problem+json"))
+
+
+def invalid(error: ValidationError) -> Reply:
+    """The fields of a body or a query that do not fit, each with its path."""
+    errors = [
+        {"path": ".".join(str(part) for part in fault["loc"]), "detail": fault["msg"]}
+        for fault in error.errors(include_url=False, include_context=False)
+    ]
+    detail = "; ".join(f"{item['path'] or 'body'}: {item['detail']}" for item in errors)
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", detail, errors)
