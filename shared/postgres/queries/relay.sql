@@ -13,14 +13,15 @@ DELETE FROM ulak.outbox
            FOR UPDATE SKIP LOCKED))
 RETURNING id, topic, key, payload, headers, available_at;
 
--- name: remove_outbox
--- Rows that the broker has, after their claim was rolled back because others of the batch failed.
-DELETE FROM ulak.outbox WHERE id = ANY ($1::uuid[]);
-
--- name: reject_outbox
--- Rows that no attempt gets through rest at infinity: never due, out of the way of later rows, payload kept.
--- `UPDATE ... SET available_at = now()` puts one back.
-UPDATE ulak.outbox SET available_at = 'infinity' WHERE id = ANY ($1::uuid[]);
+-- name: return_outbox
+-- Rows of a claim that the broker did not take, put back in the same transaction: those worth another try with their own
+-- time, those that no attempt gets through at infinity: never due, out of the way of later rows, payload kept.
+-- `UPDATE ... SET available_at = now()` puts one of these in line again.
+INSERT INTO ulak.outbox (id, message_class, topic, key, payload, headers, available_at)
+SELECT r.id, $2, r.topic, r.key, r.payload, r.headers,
+       CASE WHEN r.rejected THEN 'infinity'::timestamptz ELSE r.available_at END
+  FROM unnest($1::uuid[], $3::text[], $4::bytea[], $5::bytea[], $6::jsonb[], $7::timestamptz[], $8::boolean[])
+       AS r (id, topic, key, payload, headers, available_at, rejected);
 
 -- name: index_rejected
 INSERT INTO ulak.dead_letters (topic, fingerprint, error_class, detail, first_seen, last_seen)
