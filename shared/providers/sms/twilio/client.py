@@ -1,0 +1,97 @@
+"""Twilio's REST API: one POST a message (Twilio, "Message resource")."""
+
+import base64
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import urlencode
+
+from shared.core.outcome import Ambiguous, Outcome, Permanent, ProviderDown, Transient
+from shared.core.ports import Prepared, ReplyLostError, Sender, SendWindow, Transport, UnsentError, UntrustedError
+from shared.providers.deadline import send_each
+from shared.providers.registry import Provider
+from shared.providers.sms.twilio.classify import classify
+from shared.providers.sms.twilio.settings import TwilioSettings
+from shared.providers.transport import open_transport
+
+NAME: Final = "twilio"
+MAX_BODY_CHARACTERS: Final = 1600
+"""Twilio refuses longer ones (21617); known before sending, so nothing is spent on it."""
+MAX_VALIDITY_SEC: Final = 36_000
+"""Twilio, "ValidityPeriod": 1 to 36,000 s; how long it may queue a message before giving it up."""
+
+
+class TwilioSender:
+    """`Sender` for one account. The delivery's reference travels in the status callback's URL."""
+
+    provider: Final = NAME
+
+    def __init__(
+        self,
+        settings: TwilioSettings,
+        transport: Transport,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        assert settings.account_sid is not None
+        assert settings.auth_token is not None
+        self._settings = settings
+        self._transport = transport
+        self._clock = clock
+        self._url = f"{settings.base_url.rstrip('/')}/2010-04-01/Accounts/{settings.account_sid}/Messages.json"
+        secret = f"{settings.account_sid}:{settings.auth_token.get_secret_value()}"
+        self._headers = {
+            "authorization": f"Basic {base64.b64encode(secret.encode()).decode()}",
+            "content-type": "application/x-www-form-urlencoded",
+            "accept": "application/json",
+        }
+
+    @property
+    def concurrency(self) -> int:
+        return self._settings.concurrency
+
+    async def send(self, batch: Sequence[Prepared], window: SendWindow) -> Sequence[Outcome]:
+        return await send_each(batch, self._send_one, window, concurrency=self.concurrency)
+
+    async def _send_one(self, message: Prepared, deadline_sec: float) -> Outcome:
+        now = self._clock()
+        if len(message.content["text"]) > MAX_BODY_CHARACTERS:
+            return Permanent(f"text over {MAX_BODY_CHARACTERS} characters")
+        body = form(message, self._settings, now).encode()
+        try:
+            reply = await self._transport.post(self._url, self._headers, body, timeout_sec=deadline_sec)
+        except UntrustedError as error:
+            return ProviderDown(str(error))
+        except UnsentError as error:
+            return Transient(str(error), not_processed=True)
+        except ReplyLostError as error:
+            return Ambiguous(str(error))
+        return classify(reply, self._clock())
+
+
+def form(message: Prepared, settings: TwilioSettings, now: datetime) -> str:
+    """The request's form. ValidityPeriod is what is left of the message's life, so that no code arrives too late."""
+    left_sec = int((message.expires_at - now).total_seconds())
+    fields = {
+        "To": message.address,
+        "Body": message.content["text"],
+        "ValidityPeriod": str(min(MAX_VALIDITY_SEC, max(1, left_sec))),
+    }
+    if settings.messaging_service_sid is not None:
+        fields["MessagingServiceSid"] = settings.messaging_service_sid
+    elif settings.from_number is not None:
+        fields["From"] = settings.from_number
+    if settings.public_callback_url is not None:
+        query = urlencode({"ref": message.key.reference, "attempt": message.attempt})
+        fields["StatusCallback"] = f"{settings.public_callback_url.rstrip('/')}/callbacks/{NAME}?{query}"
+    return urlencode(fields)
+
+
+@asynccontextmanager
+async def _open(settings: TwilioSettings) -> AsyncIterator[Sender]:
+    async with open_transport(ca_file=settings.ca_file, http2=False) as transport:
+        yield TwilioSender(settings, transport)
+
+
+TWILIO: Final = Provider(name=NAME, channel="SMS", settings=TwilioSettings, open=_open)

@@ -1,0 +1,78 @@
+"""The transport that carries the load: pyreqwest (Rust reqwest), HTTP/2 over TLS (ADR: narrow transport port)."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from pyreqwest.client import Client, ClientBuilder
+from pyreqwest.exceptions import (
+    BodyDecodeError,
+    ClientClosedError,
+    ConnectError,
+    ConnectTimeoutError,
+    DetailedPyreqwestError,
+    PoolTimeoutError,
+    RequestError,
+)
+
+from shared.core.ports import Reply, ReplyLostError, Transport, UnsentError, UntrustedError
+
+CONNECT_TIMEOUT_SEC: Final = 5.0
+"""Shorter than the shortest send deadline (OTP, 7 s), so that an unreachable provider is known as unsent."""
+_PING_SEC: Final = 60.0
+"""Finds connections that died silently (a NAT that forgot them) before a message does."""
+
+
+class ReqwestTransport:
+    """`Transport` over one shared client; connections are kept, HTTP/2 streams share one."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, timeout_sec: float) -> Reply:
+        request = (
+            self._client.post(url).headers(headers).body_bytes(body).timeout(timedelta(seconds=timeout_sec)).build()
+        )
+        try:
+            response = await request.send()
+            content = bytes(await response.bytes())
+        except (ConnectError, ConnectTimeoutError) as error:
+            causes = _causes(error)
+            if "certificate" in causes or "tls" in causes:
+                raise UntrustedError("TLS failed: check the provider's URL and its CA file") from error
+            raise UnsentError("no connection to the provider") from error
+        except (PoolTimeoutError, ClientClosedError) as error:
+            raise UnsentError("no connection was free") from error
+        except (RequestError, BodyDecodeError) as error:
+            raise ReplyLostError(f"no reply: {type(error).__name__}") from error
+        return Reply(response.status, {name.lower(): value for name, value in response.headers.items()}, content)
+
+
+def _causes(error: DetailedPyreqwestError) -> str:
+    causes = error.details["causes"] or []
+    return " ".join(cause["message"] for cause in causes).lower()
+
+
+@asynccontextmanager
+async def open_transport(*, ca_file: Path | None = None, http2: bool = True) -> AsyncIterator[Transport]:
+    """A transport for the length of the block. ca_file: PEM of an authority trusted beside the well-known ones.
+
+    http2 is offered by ALPN; a server without it gets HTTP/1.1.
+    """
+    builder = (
+        ClientBuilder()
+        .http2(http2)
+        .follow_redirects(enable=False)
+        .no_proxy()
+        .connect_timeout(timedelta(seconds=CONNECT_TIMEOUT_SEC))
+        .http2_keep_alive_interval(timedelta(seconds=_PING_SEC))
+        .http2_keep_alive_timeout(timedelta(seconds=_PING_SEC / 3))
+        .http2_keep_alive_while_idle(enabled=True)
+        .user_agent("ulak")
+    )
+    if ca_file is not None:
+        builder = builder.add_root_certificate_pem(ca_file.read_bytes())  # noqa: ASYNC240  once, at start
+    async with builder.build() as client:
+        yield ReqwestTransport(client)
