@@ -6,13 +6,12 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePath
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from shared.kafka.backlog import Entry
 from shared.kafka.dead_letters import DeadLetter, DeadLetterWriter
 from shared.kafka.intake import RetryDelay
 from shared.kafka.observer import KafkaObserver
-from shared.kafka.poller import Poller
 from shared.kafka.record import Handler, Rejection
 from shared.runtime.logs import get_logger
 
@@ -21,12 +20,24 @@ T = TypeVar("T")
 _log = get_logger(__name__)
 
 
+class Desk(Protocol[T]):
+    """Where batches come from and results go: what of the poller this file needs."""
+
+    dead_letters_failing: bool
+
+    @property
+    def stopping(self) -> bool: ...
+    def live(self, entries: Sequence[Entry[T]]) -> list[Entry[T]]: ...
+    def finish(self, entries: Sequence[Entry[T]]) -> None: ...
+    def release(self, entries: Sequence[Entry[T]]) -> None: ...
+
+
 class BatchRunner(Generic[T]):
     """Works on the batches of one consumer, several at once. Belongs to the event loop."""
 
     def __init__(
         self,
-        poller: Poller[T],
+        desk: Desk[T],
         *,
         group: str,
         handle: Handler[T],
@@ -35,7 +46,7 @@ class BatchRunner(Generic[T]):
         jitter: Callable[[], float],
         observer: KafkaObserver,
     ) -> None:
-        self._poller = poller
+        self._desk = desk
         self._group = group
         self._handle = handle
         self._dead_letters = dead_letters
@@ -56,15 +67,15 @@ class BatchRunner(Generic[T]):
         Entries whose partition is revoked or lost meanwhile leave the batch before its next try. What is not finished
         in the end (cancelled, stopping) is released: its offsets stay uncommitted.
         """
-        batch = _Batch(self._poller.live(taken))
+        batch = _Batch(self._desk.live(taken))
         try:
             if await self._work(batch) and await self._bury(batch):
-                self._poller.finish(batch.entries)
+                self._desk.finish(batch.entries)
                 batch.entries = []
         finally:
             self._failing.discard(id(batch))
-            self._poller.dead_letters_failing = bool(self._failing)
-            self._poller.release(batch.entries)
+            self._desk.dead_letters_failing = bool(self._failing)
+            self._desk.release(batch.entries)
 
     async def _work(self, batch: "_Batch[T]") -> bool:
         """Call the handler until it returns; gathers the batch's dead letters. False if the batch was given up."""
@@ -105,7 +116,7 @@ class BatchRunner(Generic[T]):
                 await self._dead_letters.write(letters)
             except Exception as error:  # noqa: BLE001 - never commit past it: tried again, and not ready until then
                 self._failing.add(id(batch))
-                self._poller.dead_letters_failing = True
+                self._desk.dead_letters_failing = True
                 self._observer.dead_letter_write_failed(self._dead_letters.dlq_topic)
                 _log.error(
                     "dead_letter_write_failed",
@@ -125,8 +136,8 @@ class BatchRunner(Generic[T]):
         deadline = loop.time() + self._retry_delay.after(attempt, self._jitter())
         while True:
             give_up = self._give_up
-            batch.entries = self._poller.live(batch.entries)
-            if self._poller.stopping or not batch.entries:
+            batch.entries = self._desk.live(batch.entries)
+            if self._desk.stopping or not batch.entries:
                 return False
             remaining = deadline - loop.time()
             if remaining <= 0:

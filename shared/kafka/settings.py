@@ -144,6 +144,7 @@ def client_options(settings: KafkaSettings, client_id: str) -> dict[str, Any]:
         "security.protocol": settings.security_protocol,
         "socket.keepalive.enable": True,
         "logger": logging.getLogger("ulak.kafka"),
+        "log_level": 4,  # syslog's warning
     }
     optional: dict[str, str | None] = {
         "sasl.mechanism": settings.sasl_mechanism,
