@@ -13,6 +13,7 @@ from email_validator import EmailNotValidError, validate_email
 from shared.core.sealing import KeyRing, keyed_hash
 
 DEFAULT_REGION: Final = "TR"
+_LONGEST_LOCAL_PART: Final = 64  # octets, RFC 5321 4.5.3.1.1
 _SENDABLE_PHONES: Final = frozenset(
     {
         phonenumbers.PhoneNumberType.MOBILE,
@@ -48,6 +49,8 @@ def parse_email(text: str) -> EmailAddress:
         checked = validate_email(text, check_deliverability=False, allow_smtputf8=True)
     except EmailNotValidError as error:
         raise InvalidAddressError("not an e-mail address: give one like name@example.com") from error
+    if len(checked.local_part.encode()) > _LONGEST_LOCAL_PART:
+        raise InvalidAddressError("the part before the @ is longer than 64 octets: no server takes it")
     local = "".join(c.lower() if c.isascii() else c for c in checked.local_part)
     domain = (checked.ascii_domain or checked.domain).lower()
     return EmailAddress(text=f"{checked.local_part}@{domain}", canonical=f"{local}@{domain}")
@@ -62,10 +65,14 @@ def parse_phone(text: str, *, default_region: str = DEFAULT_REGION) -> str:
     folded = unicodedata.normalize("NFKC", text).strip()
     if folded.startswith(("+", "00")):
         folded = folded.replace("(0)", "")
+    if any(character.isalpha() for character in folded):  # would be dialled as a vanity number, or is an extension
+        raise InvalidAddressError("letters in a phone number: give it in E.164, like +905321234567")
     try:
         number = phonenumbers.parse(folded, default_region)
     except phonenumbers.NumberParseException as error:
         raise InvalidAddressError("not a phone number: give it in E.164, like +905321234567") from error
+    if number.extension:
+        raise InvalidAddressError("a number with an extension cannot take an SMS: give it in E.164")
     if not phonenumbers.is_valid_number(number):
         raise InvalidAddressError("not a valid phone number of its country: give it in E.164, like +905321234567")
     if phonenumbers.number_type(number) not in _SENDABLE_PHONES:

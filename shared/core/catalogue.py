@@ -59,7 +59,7 @@ class Catalogue:
         self._types = {entry.name: entry for entry in types}
         self._templates: dict[tuple[str, str], dict[str, Template]] = {}
         for template in templates:
-            self._templates.setdefault((template.type_name, template.channel), {})[template.locale] = template
+            self._templates.setdefault((template.type_name, template.channel), {})[_folded(template.locale)] = template
         self._mappings: dict[str, list[EventMapping]] = {}
         for mapping in mappings:
             self._mappings.setdefault(mapping.event_type, []).append(mapping)
@@ -88,9 +88,14 @@ class Catalogue:
 
 
 def _locale_chain(locale: str | None) -> Iterable[str]:
-    """`tr-TR` -> `tr-TR`, `tr`; underscores are read as hyphens."""
-    parts = (locale or "").replace("_", "-").split("-")
+    """`tr-TR` -> `tr-tr`, `tr`, as look-ups are keyed."""
+    parts = _folded(locale or "").split("-")
     for length in range(len(parts), 0, -1):
         candidate = "-".join(parts[:length])
         if candidate:
             yield candidate
+
+
+def _folded(locale: str) -> str:
+    """BCP 47 tags compare without case (RFC 5646 section 2.1.1); underscores are read as hyphens."""
+    return locale.replace("_", "-").lower()

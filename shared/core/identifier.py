@@ -41,8 +41,14 @@ def parse_public_id(prefix: str, text: str) -> UUID:
 
 
 def created_at(value: UUID) -> datetime:
-    """The instant in a UUIDv7's first 48 bits (milliseconds since 1970, UTC)."""
-    return datetime.fromtimestamp((value.int >> 80) / 1000, tz=UTC)
+    """The instant in a UUIDv7's first 48 bits (milliseconds since 1970, UTC); InvalidIdError past the year 9999.
+
+    Any UUID can be read as an id, so callers' ids may name moments that no calendar has.
+    """
+    try:
+        return _EPOCH + timedelta(milliseconds=value.int >> 80)
+    except OverflowError as error:
+        raise InvalidIdError("this id names a moment after the year 9999: it is not one of ours") from error
 
 
 def lowest_id_at(moment: datetime) -> UUID:

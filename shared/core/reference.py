@@ -1,12 +1,11 @@
 """Our name for one delivery as providers see it: idempotency and reference fields, callback URLs, Message-IDs."""
 
 import base64
-import binascii
 import hashlib
 from dataclasses import dataclass
 from uuid import UUID
 
-from shared.core.identifier import NOTIFICATION, InvalidIdError, parse_public_id, public_id
+from shared.core.identifier import NOTIFICATION, parse_public_id, public_id
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,6 +37,9 @@ class DeliveryKey:
             raise ValueError("not a delivery reference: three parts expected")
         try:
             target = base64.urlsafe_b64decode(parts[2] + "=" * (-len(parts[2]) % 4))
-            return cls(parse_public_id(NOTIFICATION, parts[0]), parts[1], target)
-        except (InvalidIdError, binascii.Error) as error:
+            key = cls(parse_public_id(NOTIFICATION, parts[0]), parts[1], target)
+        except ValueError as error:  # of the id, or of the base64 (binascii.Error is one)
             raise ValueError("not a delivery reference") from error
+        if key.reference != reference:  # base64 decoding passes over foreign characters
+            raise ValueError("not a delivery reference")
+        return key

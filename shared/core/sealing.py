@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 _FORMAT: Final = 1
 _NONCE_BYTES: Final = 12
+_TAG_BYTES: Final = 16
+_LONGEST_ID: Final = 64
 
 
 class Purpose(StrEnum):
@@ -64,7 +66,7 @@ class TamperedError(SealError):
 class KeyRing:
     """Keys by id: `active` seals, all open. `lookup_key` makes keyed hashes and is never rotated with the others.
 
-    keys are 32 bytes each; `lost` ids are known and gone. repr shows ids only.
+    keys are 32 bytes each, their ids 1 to 64 ASCII characters; `lost` ids are known and gone. repr shows no key.
     """
 
     active: str
@@ -75,6 +77,9 @@ class KeyRing:
     def __post_init__(self) -> None:
         if self.active not in self.keys:
             raise ValueError(f"the active key {self.active!r} is not in the ring: promote one of {sorted(self.keys)}")
+        for key_id in (*self.keys, *self.lost):
+            if not key_id.isascii() or not 0 < len(key_id) <= _LONGEST_ID:
+                raise ValueError(f"key id {key_id!r} is not 1 to {_LONGEST_ID} ASCII characters")
         for key_id, key in {**self.keys, "lookup key": self.lookup_key}.items():
             if len(key) != 32:
                 raise ValueError(f"key {key_id!r} is {len(key)} bytes long; a key has 32")
@@ -94,6 +99,8 @@ def open_sealed(ring: KeyRing, purpose: Purpose, row: bytes, sealed: bytes) -> b
     if len(sealed) < 2 or sealed[0] != _FORMAT:
         raise TamperedError("not a sealed value of a format this release knows")
     end = 2 + sealed[1]
+    if len(sealed) < end + _NONCE_BYTES + _TAG_BYTES:
+        raise TamperedError("a sealed value that was cut short")  # before its key id is read: that may be cut as well
     key_id = sealed[2:end].decode("ascii", errors="replace")
     key = ring.keys.get(key_id)
     if key is None:

@@ -85,6 +85,7 @@ class DeliveryHint:
             body["notBefore"] = self.not_before.isoformat()
         if self.campaign_id is not None:
             body["campaignId"] = str(self.campaign_id)
+        if self.chunk is not None:
             body["chunk"] = self.chunk
         return body
 
@@ -92,18 +93,15 @@ class DeliveryHint:
     def read(cls, body: dict[str, Any]) -> Self:
         not_before = body.get("notBefore")
         campaign = body.get("campaignId")
-        attempt = body["attempt"]
-        if not isinstance(attempt, int) or isinstance(attempt, bool) or attempt < 0:
-            raise MalformedMessageError(f"attempt is {attempt!r}, not a count")
         return cls(
             notification_id=UUID(body["notificationId"]),
-            channel=str(body["channel"]),
+            channel=_text(body, "channel"),
             target_key=bytes.fromhex(body["targetKey"]),
-            attempt=attempt,
+            attempt=_count(body, "attempt"),
             message_class=MessageClass.from_label(body["class"]),
             not_before=None if not_before is None else _aware(not_before),
             campaign_id=None if campaign is None else UUID(campaign),
-            chunk=body.get("chunk"),
+            chunk=None if body.get("chunk") is None else _count(body, "chunk"),
         )
 
 
@@ -135,7 +133,7 @@ class ReceiptMessage:
     def read(cls, body: dict[str, Any]) -> Self:
         return cls(
             receipt_id=UUID(body["receiptId"]),
-            provider=str(body["provider"]),
+            provider=_text(body, "provider"),
             received_at=_aware(body["receivedAt"]),
             sealed=bytes.fromhex(body["sealed"]),
         )
@@ -174,8 +172,22 @@ def decode(kind: type[M], value: bytes | None) -> M:
         return kind.read(body)
     except WireError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise MalformedMessageError(f"{kind.TYPE} message with a missing or wrong field: {error!r}") from error
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body[name]
+    if not isinstance(value, str) or not value:
+        raise MalformedMessageError(f"{name} is not a text")
+    return value
+
+
+def _count(body: dict[str, Any], name: str) -> int:
+    value = body[name]
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise MalformedMessageError(f"{name} is not a count")
+    return value
 
 
 def _aware(text: str) -> datetime:
