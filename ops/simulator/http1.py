@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from http import HTTPStatus
-from typing import Final
+from typing import Final, cast
 
 import httptools
 import structlog
@@ -38,9 +38,9 @@ class Http1Protocol(asyncio.Protocol):
         self._ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._connections.add(transport)
+        stream = cast("asyncio.Transport", transport)  # uvloop's transports have its methods, not its type
+        self._transport = stream
+        self._connections.add(stream)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's port
         if self._transport is not None:

@@ -6,7 +6,7 @@ Framing, HPACK and flow-control accounting are h2's; what is done with them is h
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 import structlog
 from h2.config import H2Configuration
@@ -78,9 +78,9 @@ class Http2Protocol(asyncio.Protocol):
         )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._connections.add(transport)
+        stream = cast("asyncio.Transport", transport)  # uvloop's transports have its methods, not its type
+        self._transport = stream
+        self._connections.add(stream)
         self._h2.initiate_connection()
         self._h2.increment_flow_control_window(CONNECTION_WINDOW_BYTES)
         self._flush()

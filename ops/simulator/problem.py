@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from http import HTTPStatus
 
+import orjson
 from pydantic import ValidationError
 
-from ops.simulator.exchange import Reply, json_reply
+from ops.simulator.exchange import Reply
 
 
 def problem(status: HTTPStatus, code: str, detail: str, errors: Sequence[dict[str, str]] = ()) -> Reply:
@@ -19,7 +20,7 @@ def problem(status: HTTPStatus, code: str, detail: str, errors: Sequence[dict[st
     }
     if errors:
         value["errors"] = list(errors)
-    return json_reply(status, value, ("content-type", "application/problem+json"))
+    return Reply(status, (("content-type", "application/problem+json"),), orjson.dumps(value))
 
 
 def invalid(error: ValidationError) -> Reply:

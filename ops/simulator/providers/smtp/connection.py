@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, cast
 
 from ops.simulator.connections import OpenConnections
 from ops.simulator.providers.smtp.command import SmtpReply
@@ -44,9 +44,9 @@ class SmtpConnection(asyncio.Protocol):
         self.secure = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._socket = self._transport = transport
-        self._connections.add(transport)
+        stream = cast("asyncio.Transport", transport)  # uvloop's transports have its methods, not its type
+        self._socket = self._transport = stream
+        self._connections.add(stream)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's port
