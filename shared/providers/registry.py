@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from typing import Any, Final, Generic, TypeVar
 
 from shared.core.ports import Sender
+from shared.core.receipt import ReceiptReader
 from shared.providers.settings import ProviderSettings
 
 ENTRY_POINT_GROUP: Final = "ulak.providers"
@@ -22,7 +23,8 @@ class Provider(Generic[S]):
     """A provider as the registry knows it: name, channel, its settings model, and how to open a sender.
 
     `open` connects nothing yet; the sender lives as long as the context. platforms: for push, whose tokens it takes;
-    empty means all addresses of the channel.
+    empty means all addresses of the channel. receipts: for providers that call back: what verifies and reads that, None
+    as long as the settings lack what verifying needs.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Provider(Generic[S]):
     settings: type[S]
     open: Callable[[S], AbstractAsyncContextManager[Sender]]
     platforms: frozenset[str] = frozenset()
+    receipts: Callable[[S], ReceiptReader | None] | None = None
 
 
 class DuplicateProviderError(ValueError):

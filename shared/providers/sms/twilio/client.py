@@ -12,6 +12,7 @@ from shared.core.ports import Prepared, ReplyLostError, Sender, SendWindow, Tran
 from shared.providers.deadline import send_each
 from shared.providers.registry import Provider
 from shared.providers.sms.twilio.classify import classify
+from shared.providers.sms.twilio.receipts import receipt_reader
 from shared.providers.sms.twilio.settings import TwilioSettings
 from shared.providers.transport import open_transport
 
@@ -94,4 +95,4 @@ async def _open(settings: TwilioSettings) -> AsyncIterator[Sender]:
         yield TwilioSender(settings, transport)
 
 
-TWILIO: Final = Provider(name=NAME, channel="SMS", settings=TwilioSettings, open=_open)
+TWILIO: Final = Provider(name=NAME, channel="SMS", settings=TwilioSettings, open=_open, receipts=receipt_reader)

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit, urlunsplit
 from shared.core.lifecycle import ReceiptKind
 from shared.core.receipt import CallbackRequest, ForgedError, Receipt, UnreadableError, UnsignedError
 from shared.core.reference import DeliveryKey
+from shared.providers.sms.twilio.settings import TwilioSettings
 
 KINDS: Final[Mapping[str, ReceiptKind]] = {
     "accepted": ReceiptKind.PROGRESS,
@@ -90,6 +91,13 @@ class TwilioReceipts:
                 suppress=SUPPRESSING_CODES.get(code or ""),
             ),
         )
+
+
+def receipt_reader(settings: TwilioSettings) -> TwilioReceipts | None:
+    """The reader of the settings' account; None without ULAK_PUBLIC_CALLBACK_URL: no callback was asked for then."""
+    if settings.auth_token is None or settings.public_callback_url is None:
+        return None
+    return TwilioReceipts(settings.public_callback_url, (settings.auth_token.get_secret_value(),))
 
 
 def signature(auth_token: str, url: str, fields: Iterable[tuple[str, str]]) -> str:
