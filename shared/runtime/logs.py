@@ -3,11 +3,15 @@
 import logging
 import os
 import sys
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 import orjson
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+_TRACEBACKS: Final = structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False))
+"""Without local variables: they hold recipients, bodies, codes and keys."""
 
 
 def configure_logging(service: str, *, stream: TextIO | None = None) -> None:
@@ -31,7 +35,7 @@ def configure_logging(service: str, *, stream: TextIO | None = None) -> None:
     structlog.configure(
         processors=[
             *shared,
-            structlog.processors.dict_tracebacks,
+            _TRACEBACKS,
             _event_first,
             structlog.processors.JSONRenderer(serializer=_dumps),
         ],
@@ -45,7 +49,7 @@ def configure_logging(service: str, *, stream: TextIO | None = None) -> None:
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.dict_tracebacks,
+                _TRACEBACKS,
                 _event_first,
                 structlog.processors.JSONRenderer(serializer=_dumps),
             ],
