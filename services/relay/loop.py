@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from services.relay.error import EXPECTED
 from shared.runtime.logs import get_logger
 from shared.runtime.metrics import RELAY_FAILURES
 from shared.runtime.service import Stop
@@ -66,7 +67,7 @@ class Loop:
                     after_sec=round(time.monotonic() - started, 3),
                     error_class=type(error).__name__,
                     error=str(error)[:300],
-                    exc_info=self.failures == 1,
+                    exc_info=self.failures == 1 and not isinstance(error, EXPECTED),
                 )
                 await stop.sleep(back_off_sec(self.failures))
                 continue

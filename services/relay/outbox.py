@@ -13,6 +13,7 @@ from typing import Final
 
 import asyncpg
 
+from services.relay.error import BrokerUnreachableError
 from services.relay.scan import ScanPlan
 from services.relay.topics import TopicDirectory
 from shared.kafka.error import PublishError
@@ -27,10 +28,6 @@ _ROUNDS_PER_TURN: Final = 50
 """Full batches after which the loop gets its turn: it watches for stop."""
 
 _log = get_logger(__name__)
-
-
-class BrokerUnreachableError(Exception):
-    """Kafka does not answer. Rows are not even claimed: a long outage must not be one long transaction."""
 
 
 @dataclass(frozen=True, slots=True)
