@@ -21,7 +21,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@echo "Setting up $(VENV) (once, about a minute)..."
 	@$(PYTHON) -m venv --clear $(VENV) || { echo "Cannot create a virtual environment. On Debian or Ubuntu: apt install python3-venv." >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt || { echo "Cannot install the pinned packages: see the line above. Without a network, point pip at a mirror (pip config set global.index-url ...)." >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e clients/python
 	@touch $@
 	@echo "Set up."
 

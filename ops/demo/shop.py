@@ -5,14 +5,12 @@
 
 import asyncio
 import os
-from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
-from uuid import uuid4
 
 import asyncpg
-import orjson
+from ulak_client import Event, enqueue_event
 
 DATABASE: Final = "shop"
 EVENT_SOURCE: Final = "/shop/orders"
@@ -57,21 +55,18 @@ class Shop:
 
     async def ship(self, *, order_no: str, customer_id: int, carrier: str) -> str:
         """Mark an order shipped and enqueue `OrderShipped` in the same transaction; returns the event's id."""
-        event_id = f"order-{order_no}-SHIPPED"
-        event = {
-            "specversion": "1.0",
-            "id": event_id,
-            "source": EVENT_SOURCE,
-            "type": ORDER_SHIPPED,
-            "time": datetime.now(UTC).isoformat(),
-            "datacontenttype": "application/json",
-            "data": {
+        event = Event(
+            id=f"order-{order_no}-SHIPPED",
+            source=EVENT_SOURCE,
+            type=ORDER_SHIPPED,
+            data={
                 "orderNo": order_no,
                 "customerId": customer_id,
                 "carrier": carrier,
                 "trackingUrl": f"https://kargo.example/takip/{order_no}",
             },
-        }
+            key=order_no,
+        )
         async with self._connection.transaction():
             await self._connection.execute(
                 """INSERT INTO orders (order_no, customer_id, status, carrier) VALUES ($1, $2, 'SHIPPED', $3)
@@ -80,13 +75,7 @@ class Shop:
                 customer_id,
                 carrier,
             )
-            await self._connection.execute(
-                "INSERT INTO ulak.outbox (id, topic, key, payload) VALUES ($1, 'domain-events', $2, $3)",
-                uuid4(),
-                order_no.encode(),
-                orjson.dumps(event),
-            )
-        return event_id
+            return await enqueue_event(self._connection, event)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ops.demo.world import DidNotHappenError, World, eventually, instant
+from shared.kafka.dead_letters import HEADER_ERROR_CLASS
 from shared.kafka.producer import Record
 from shared.wire.topic import DOMAIN_EVENTS, ROUTER_DLQ
 
@@ -208,7 +209,6 @@ def _last_error(bootstrap: str, topic: str) -> str | None:
         message = consumer.poll(3)
         if message is None or message.error():
             return None
-        headers = dict(message.headers() or [])
-        return next((value.decode() for name, value in headers.items() if "error" in name), "no reason given")
+        return str(dict(message.headers() or [])[HEADER_ERROR_CLASS], "utf-8")  # type: ignore[arg-type]  # always bytes
     finally:
         consumer.close()
