@@ -33,6 +33,8 @@ def explain_os_error(error: OSError, what: str) -> StackError:
             remedy = "The disk is full: free some space, or move the folders with ULAK_STATE_DIR and ULAK_CACHE_DIR."
         case errno.EACCES | errno.EPERM | errno.EROFS:
             remedy = "Permission is missing: make it writable, or choose others with ULAK_STATE_DIR and ULAK_CACHE_DIR."
+        case errno.ENOTDIR | errno.EEXIST | errno.ENAMETOOLONG:
+            remedy = "Something else is in its place: choose another with ULAK_STATE_DIR or ULAK_CACHE_DIR."
         case errno.EADDRINUSE:
             remedy = "The port was taken by another program meanwhile: run the command again, it picks another one."
         case errno.EMFILE | errno.ENFILE:

@@ -28,6 +28,11 @@ def secret_in(path: Path) -> str:
     return secret
 
 
+def forget(path: Path) -> None:
+    """Remove a file if it is there."""
+    path.unlink(missing_ok=True)
+
+
 def tail(path: Path, lines: int) -> list[str]:
     """The last lines of a log; none when there is no such file. Reads at most the last 256 KiB."""
     try:

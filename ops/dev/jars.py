@@ -2,7 +2,7 @@
 
 `kafka.lock` names Maven coordinates and hashes, never an address; the resolver `jgo` knows where Maven Central is
 ($ULAK_MAVEN_REPOSITORY_URL names a mirror). To move to another release, edit KAFKA_COORDINATE and run
-`python -m ops.dev.jars`, which resolves the tree afresh and rewrites the lock.
+`python -m ops.dev.jars lock`, which resolves the tree afresh and rewrites the lock.
 """
 
 import fcntl
@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,7 @@ LOGGING_ARTIFACT = "org.apache.logging.log4j:log4j-slf4j-impl"
 LOCK_FILE = Path(__file__).with_name("kafka.lock")
 _FETCH_THREADS = 8
 _HTTP_TIMEOUT_SEC = 30
+_SAY_EVERY = 10
 
 _LINE = re.compile(
     r"(?P<group>[\w.\-]+):(?P<artifact>[\w.\-]+):(?P<version>[\w.\-]+)(?::(?P<classifier>[\w.\-]+))? "
@@ -79,7 +81,7 @@ def read_lock(text: str) -> list[PinnedJar]:
         if match is None:
             raise StackError(
                 f"Line {number} of kafka.lock is not `group:artifact:version sha256:<64 hex digits>`. "
-                "Restore the file from version control, or run `python -m ops.dev.jars`."
+                "Restore the file from version control, or run `python -m ops.dev.jars lock`."
             )
         jars.append(PinnedJar(**{name: value or "" for name, value in match.groupdict().items()}))
     if len({jar.file_name for jar in jars}) != len(jars):
@@ -89,27 +91,35 @@ def read_lock(text: str) -> list[PinnedJar]:
 
 def write_lock(jars: Sequence[PinnedJar]) -> str:
     """The lock's text; `read_lock` gives the same jars back, sorted."""
-    head = f"# The class path of {KAFKA_COORDINATE}. Written by `python -m ops.dev.jars`; do not edit by hand.\n"
+    head = f"# The class path of {KAFKA_COORDINATE}. Written by `python -m ops.dev.jars lock`; do not edit by hand.\n"
     return head + "".join(f"{jar.coordinate} sha256:{jar.sha256}\n" for jar in sorted(jars))
 
 
 def cache_name(lock_text: str) -> str:
     """The folder of one lock's jars in the cache; another lock has another folder, so releases live side by side."""
-    return f"kafka-{KAFKA_COORDINATE.rpartition(':')[2]}-{hashlib.sha256(lock_text.encode()).hexdigest()[:16]}"
+    pins = "".join(f"{jar.coordinate} {jar.sha256}\n" for jar in sorted(read_lock(lock_text)))
+    return f"kafka-{KAFKA_COORDINATE.rpartition(':')[2]}-{hashlib.sha256(pins.encode()).hexdigest()[:16]}"
 
 
-def ensure_jars(environ: Mapping[str, str], say: Progress = lambda _: None) -> Path:
+def cached_jars(environ: Mapping[str, str], lock: Path = LOCK_FILE) -> Path | None:
+    """The folder with the jars of `lock`, if this machine has it. Complete whenever it is there."""
+    folder = cache_folder(environ, Path.home()) / cache_name(lock.read_text(encoding="utf-8"))
+    # It appears by one rename after every jar in it was verified.
+    return folder if folder.is_dir() else None
+
+
+def ensure_jars(environ: Mapping[str, str], say: Progress = lambda _: None, lock: Path = LOCK_FILE) -> Path:
     """The folder with Kafka's jars, fetched first if this machine has none yet. Blocks: seconds with a network, once.
 
     Safe when several clones call it at once: one fetches, the others wait. A jar whose hash differs is refused.
     Raises StackError when the jars cannot be had.
     """
-    lock_text = LOCK_FILE.read_text(encoding="utf-8")
+    cached = cached_jars(environ, lock)
+    if cached is not None:
+        return cached
+    lock_text = lock.read_text(encoding="utf-8")
     cache = cache_folder(environ, Path.home())
     folder = cache / cache_name(lock_text)
-    # The folder appears by one rename after every jar in it was verified, so that it exists means it is complete.
-    if folder.is_dir():
-        return folder
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with _exclusive(cache / "kafka.lock"):
@@ -143,7 +153,8 @@ def _fetch_all(jars: Sequence[PinnedJar], folder: Path, environ: Mapping[str, st
                 except BaseException:
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
-                say(f"Fetching Kafka's jars: {number} of {len(jars)}")
+                if number % _SAY_EVERY == 0:
+                    say(f"Fetching Kafka's jars: {number} of {len(jars)}")
         draft.rename(folder)
 
 
@@ -216,6 +227,20 @@ def resolve() -> list[PinnedJar]:
         ]
 
 
+def main(arguments: Sequence[str]) -> None:
+    """`fetch` makes the jars be there; `lock` rewrites the lock file."""
+    match list(arguments):
+        case ["fetch"]:
+            ensure_jars(os.environ, lambda text: print(text, flush=True))
+        case ["lock"]:
+            LOCK_FILE.write_text(write_lock(resolve()), encoding="utf-8")
+            print(f"{os.path.relpath(LOCK_FILE)} written.")
+        case _:
+            sys.exit("Usage: python -m ops.dev.jars fetch|lock")
+
+
 if __name__ == "__main__":
-    LOCK_FILE.write_text(write_lock(resolve()), encoding="utf-8")
-    print(f"{os.path.relpath(LOCK_FILE)} written.")
+    try:
+        main(sys.argv[1:])
+    except StackError as refused:
+        sys.exit(str(refused))

@@ -27,7 +27,9 @@ def bound(log: Path, largest_bytes: int = LARGEST_LOG_BYTES) -> bool:
     return True
 
 
-def follow(logs: Sequence[Path], is_over: Callable[[], bool]) -> Iterator[tuple[Path, str]]:
+def follow(
+    logs: Sequence[Path], is_over: Callable[[], bool], pause: Callable[[float], None] = time.sleep
+) -> Iterator[tuple[Path, str]]:
     """Yield (log, line) for every line appended from now on, until `is_over` says so; blocks between them."""
     files: dict[Path, BinaryIO] = {}
     for log in logs:
@@ -47,7 +49,7 @@ def follow(logs: Sequence[Path], is_over: Callable[[], bool]) -> Iterator[tuple[
             if over:
                 return
             if quiet:
-                time.sleep(_POLL_SEC)
+                pause(_POLL_SEC)
     finally:
         for file in files.values():
             file.close()

@@ -4,12 +4,13 @@ Three nets, each for what the one before lets through: the kernel's parent-death
 its pipe close, and a clean-up of the processes listed in the state file at the next `up` or `down`.
 """
 
+import asyncio
 import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +19,11 @@ from typing import IO
 import psutil
 
 from ops.dev.errors import explain_os_error
+from ops.dev.files import forget, tail
 
 _LAUNCH = Path(__file__).with_name("launch.py")
 _WATCHDOG = Path(__file__).with_name("watchdog.py")
+_POLL_SEC = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +197,33 @@ def spawn(name: str, command: Command, log: Path, watchdog: Watchdog, output: Pa
         raise explain_os_error(error, f"start {name}") from error
     watchdog.add(process.pid, command.death_signal)
     return Child(name, command, process, watchdog)
+
+
+async def run_to_end(
+    name: str,
+    command: Command,
+    log: Path,
+    watchdog: Watchdog,
+    output: Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> int:
+    """Run a program with a log of this run only, and return its exit code. `say` gets each last line of that log.
+
+    Whoever cancels this ends the program and all that it started.
+    """
+    forget(log)
+    child = spawn(name, command, log, watchdog, output)
+    said = ""
+    try:
+        while (code := child.exit_code()) is None:
+            await asyncio.sleep(_POLL_SEC)
+            line = "".join(tail(log, 1))
+            if line != said:
+                said = line
+                say(line)
+    finally:
+        child.kill()
+    return code
 
 
 def _open_private(path: Path) -> IO[bytes]:

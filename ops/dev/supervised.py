@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ops.dev.errors import StackError
-from ops.dev.files import tail
 from ops.dev.processes import Child, Command, Watchdog, spawn
 from ops.dev.restart import HOPELESS_AFTER, failures_in_a_row, restart_delay_sec
-from ops.dev.servers.contract import last_words
+from ops.dev.servers.contract import last_words_of
 from ops.dev.status import ProcessState, ProcessStatus
 
 _TICK_SEC = 0.05
@@ -134,8 +133,7 @@ class Supervised:
             self._ready.exception()  # seen: a caller that stopped waiting must not be warned about it
 
     def _complaint(self, sentence: str) -> str:
-        words = last_words("\n".join(tail(self._target.log, 40)))
-        return f"{sentence} Its last words: {words} Read {self._target.log}"
+        return f"{sentence} Its last words: {last_words_of(self._target.log)} Read {self._target.log}"
 
     def _set(self, **changes: object) -> None:
         changed = replace(self.status, **changes)  # type: ignore[arg-type]  # the fields' own types are checked below

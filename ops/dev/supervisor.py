@@ -18,14 +18,13 @@ from typing import Final
 from ops.dev import servers as embedded
 from ops.dev.environment import exported_environment, external_servers, service_environment, shared_environment
 from ops.dev.errors import AlreadyRunningError, StackError, explain_os_error
-from ops.dev.files import tail
 from ops.dev.health import is_ready
 from ops.dev.logfile import bound
 from ops.dev.paths import StackPaths, project_root, state_folder
 from ops.dev.plan import Plan, ServiceSpec, SetupStep, plan_for, read_api_key
 from ops.dev.ports import reserve_ports
-from ops.dev.processes import Command, Watchdog, end_left_over, identity_of, spawn
-from ops.dev.servers.contract import Server, last_words
+from ops.dev.processes import Command, Watchdog, end_left_over, identity_of, run_to_end
+from ops.dev.servers.contract import Server, last_words_of
 from ops.dev.status import Kind, Phase, ProcessStatus, StackStatus, read_status, write_status
 from ops.dev.supervised import Supervised, Target
 from ops.dev.together import together
@@ -150,7 +149,7 @@ class Supervisor:
         self._update(processes=tuple(processes))
 
     async def _start_server(self, server: Server) -> None:
-        await server.prepare()
+        await server.prepare(self._watchdog)
 
         async def check() -> bool:
             await server.check()
@@ -187,17 +186,11 @@ class Supervisor:
 
     async def _run_step(self, step: SetupStep, shared: Mapping[str, str]) -> None:
         log = self._paths.log(f"setup-{step.name}")
-        log.unlink(missing_ok=True)
         output = step.output(self._paths) if step.output else None
-        child = spawn(f"set-up {step.name}", Command(step.argv, project_root(), shared), log, self._watchdog, output)
-        try:
-            while (code := child.exit_code()) is None:  # noqa: ASYNC110 - a child's end is no event of ours
-                await asyncio.sleep(0.02)
-        finally:
-            child.kill()
-        if code != 0:
-            words = last_words("\n".join(tail(log, 40)))
-            raise StackError(f"The set-up step `ulak {' '.join(step.arguments)}` failed: {words} Its log: {log}")
+        command = Command(step.argv, project_root(), shared)
+        if await run_to_end(f"set-up {step.name}", command, log, self._watchdog, output) != 0:
+            asked = " ".join(step.arguments)
+            raise StackError(f"The set-up step `ulak {asked}` failed: {last_words_of(log)} Its log: {log}")
 
     async def _watch_logs(self) -> None:
         while not self._stop.is_set():

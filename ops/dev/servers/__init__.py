@@ -3,18 +3,17 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ops.dev.errors import StackError
-from ops.dev.files import tail
 from ops.dev.paths import StackPaths
 from ops.dev.ports import reserve_ports
 from ops.dev.processes import Child, Watchdog, spawn
-from ops.dev.servers.contract import Server, last_words
+from ops.dev.servers.contract import Server, last_words_of
 from ops.dev.servers.kafka import Kafka
 from ops.dev.servers.postgres import Postgres
 from ops.dev.servers.valkey import Valkey
@@ -56,14 +55,19 @@ class RunningServers:
             raise StackError(f"{name} was not asked for. Name it in `which`.") from None
 
 
+_INHERITED = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "TZ",
+    "ULAK_JAVA", "ULAK_CACHE_DIR", "ULAK_MAVEN_REPOSITORY_URL", "XDG_CACHE_HOME", "M2_REPO",
+    "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR",
+})  # fmt: skip
+
+
 def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a server inherits: nothing that would redirect it (PGDATA, CLASSPATH, JAVA_TOOL_OPTIONS, ...)."""
-    keep = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "TZ", "XDG_CACHE_HOME", "M2_REPO")
-    return {
-        name: value
-        for name, value in environ.items()
-        if name in keep or name in {"ULAK_JAVA", "ULAK_CACHE_DIR", "ULAK_MAVEN_REPOSITORY_URL"}
-    }
+    """What a server inherits: nothing that would redirect it (PGDATA, CLASSPATH, JAVA_TOOL_OPTIONS, ...).
+
+    Proxies and certificates stay: the first start fetches Kafka's jars.
+    """
+    return {name: value for name, value in environ.items() if name in _INHERITED or name.upper().endswith("_PROXY")}
 
 
 def build(
@@ -90,8 +94,7 @@ async def wait_until_ready(server: Server, child: Child, log: Path, timeout_sec:
     deadline = time.monotonic() + timeout_sec
     while True:
         if child.exit_code() is not None:
-            words = last_words("\n".join(tail(log, 40)))
-            raise StackError(f"{server.name} ended while starting: {words} Its log: {log}")
+            raise StackError(f"{server.name} ended while starting: {last_words_of(log)} Its log: {log}")
         try:
             await asyncio.wait_for(server.check(), 5)
         except Exception as error:  # whatever a client raises before its server is up means "not yet"
@@ -110,7 +113,7 @@ async def start(servers: Sequence[Server], paths: StackPaths, watchdog: Watchdog
 
     Call it in a thread that outlives the servers (see `processes.spawn`).
     """
-    await together([server.prepare() for server in servers])
+    await together(server.prepare(watchdog) for server in servers)
     children: list[Child] = []
     try:
         for server in servers:

@@ -1,14 +1,12 @@
 """What the supervisor and the tests know of a server: how to prepare, run and ask it."""
 
-import asyncio
-import contextlib
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ops.dev.errors import StackError, explain_os_error
-from ops.dev.processes import Command, User
+from ops.dev.errors import StackError
+from ops.dev.files import tail
+from ops.dev.processes import Command, Watchdog, run_to_end
 
 
 class Server(Protocol):
@@ -22,7 +20,7 @@ class Server(Protocol):
         """The value of the server's ULAK_* setting; may hold a password."""
         ...
 
-    async def prepare(self) -> None:
+    async def prepare(self, watchdog: Watchdog) -> None:
         """Make data and configuration ready; keeps data that is there. Raises StackError."""
         ...
 
@@ -39,30 +37,18 @@ class Server(Protocol):
         ...
 
 
-async def run_once(what: str, argv: Sequence[str], cwd: Path, environment: dict[str, str], user: User | None) -> None:
-    """Run a short preparing program to its end. Raises StackError with its last words when it fails."""
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            cwd=cwd,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            user=None if user is None else user.uid,
-            group=None if user is None else user.gid,
-            extra_groups=None if user is None else [],
-        )
-    except OSError as error:
-        raise explain_os_error(error, what) from error
-    try:
-        output, _ = await process.communicate()
-    except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        raise
-    if process.returncode != 0:
-        raise StackError(f"Cannot {what}: {last_words(output.decode('utf-8', 'replace'))}")
+async def run_once(what: str, command: Command, log: Path, watchdog: Watchdog) -> None:
+    """Run a short preparing program to its end; `what` completes "Cannot ...". Raises StackError with its last words.
+
+    Whoever cancels this ends the program and all that it started.
+    """
+    if await run_to_end(command.argv[0].rpartition("/")[2], command, log, watchdog) != 0:
+        raise StackError(f"Cannot {what}: {last_words_of(log)}")
+
+
+def last_words_of(log: Path) -> str:
+    """What the program that wrote this log said before it ended."""
+    return last_words("\n".join(tail(log, 40)))
 
 
 _TELLING = ("error", "fatal", "cannot", "could not", "exception")

@@ -4,15 +4,17 @@ import asyncio
 import base64
 import secrets
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ops.dev.errors import explain_os_error
-from ops.dev.files import write_private
-from ops.dev.jars import ensure_jars
+from ops.dev.errors import StackError, explain_os_error
+from ops.dev.files import tail, write_private
+from ops.dev.jars import cached_jars
 from ops.dev.java import find_java
-from ops.dev.processes import Command
+from ops.dev.paths import project_root
+from ops.dev.processes import Command, Watchdog, run_to_end
 from ops.dev.servers.contract import QUIET, run_once
 
 # Measured on two cores: the quick compiler alone and the simplest collector start the broker in half the time of the
@@ -61,9 +63,9 @@ class Kafka:
     def _properties(self) -> Path:
         return self.folder / "server.properties"
 
-    async def prepare(self) -> None:
+    async def prepare(self, watchdog: Watchdog) -> None:
         self._java = find_java(self.environment)
-        self._jars = await asyncio.to_thread(ensure_jars, self.environment, self.say)
+        self._jars = cached_jars(self.environment) or await self._fetch_jars(watchdog)
         data = self.folder / "data"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -71,18 +73,26 @@ class Kafka:
             write_private(self._properties, configuration(data, self.port, self.controller_port))
             if not (data / "meta.properties").is_file():
                 shutil.rmtree(data, ignore_errors=True)
-                await run_once(
-                    "format Kafka's data",
-                    [
-                        *self._java_command(), "kafka.tools.StorageTool", "format",
-                        "--cluster-id", new_cluster_id(), "--config", str(self._properties),
-                    ],
-                    cwd=self.folder,
-                    environment=self.environment,
-                    user=None,
-                )  # fmt: skip
+                tool = (*self._java_command(), "kafka.tools.StorageTool", "format")
+                arguments = ("--cluster-id", new_cluster_id(), "--config", str(self._properties))
+                command = Command((*tool, *arguments), self.folder, self.environment)
+                await run_once("format Kafka's data", command, self.folder / "format.log", watchdog)
         except OSError as error:
             raise explain_os_error(error, "prepare Kafka's data") from error
+
+    async def _fetch_jars(self, watchdog: Watchdog) -> Path:
+        # In a process of its own: an interrupt ends it at once, where threads would go on until their last byte.
+        fetch = Command((sys.executable, "-m", "ops.dev.jars", "fetch"), project_root(), self.environment)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise explain_os_error(error, "prepare Kafka's data") from error
+        log = self.folder / "fetch.log"
+        code = await run_to_end("the fetch of Kafka", fetch, log, watchdog, say=self.say)
+        jars = cached_jars(self.environment)
+        if code != 0 or jars is None:
+            raise StackError("".join(tail(log, 1)) or f"The fetch of Kafka's jars ended with {code}. Try again.")
+        return jars
 
     def _java_command(self) -> tuple[str, ...]:
         assert self._java is not None, "prepare() comes first"
@@ -142,6 +152,9 @@ def configuration(data: Path, port: int, controller_port: int) -> str:
         "share.coordinator.state.topic.replication.factor": 1,
         "share.coordinator.state.topic.min.isr": 1,
         "share.coordinator.state.topic.num.partitions": 1,
+        # A broker that was killed is refused as a double of itself until its old session ends: 9 s by default.
+        "broker.session.timeout.ms": 2000,
+        "broker.heartbeat.interval.ms": 400,
         # Defaults for servers: 128 MB of heap for compaction, and 20 MB of index files for each partition.
         "log.cleaner.dedupe.buffer.size": 8 * 1024 * 1024,
         "log.index.size.max.bytes": 1024 * 1024,

@@ -14,7 +14,7 @@ import asyncpg
 
 from ops.dev.errors import StackError, explain_os_error
 from ops.dev.files import secret_in, write_private
-from ops.dev.processes import Command, User
+from ops.dev.processes import Command, User, Watchdog
 from ops.dev.servers.contract import run_once
 from ops.dev.servers.unprivileged import (
     account_for_postgres,
@@ -72,28 +72,28 @@ class Postgres:
         return self.folder / "location"
 
     def _known_data(self) -> Path | None:
-        try:
+        if self._location.is_file():
             return Path(self._location.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
+        inside = self.folder / "data"
+        return inside if (inside / "PG_VERSION").is_file() else None
 
-    async def prepare(self) -> None:
+    async def prepare(self, watchdog: Watchdog) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._user = account_for_postgres()
             self._bin = _programs()
             self._data = self._known_data() or data_folder(self.state, self._user)
             if not (self._data / "PG_VERSION").is_file():
-                await self._initialise(self._data)
+                await self._initialise(self._data, watchdog)
         except OSError as error:
             raise explain_os_error(error, "prepare PostgreSQL's data") from error
 
-    async def _initialise(self, data: Path) -> None:
+    async def _initialise(self, data: Path, watchdog: Watchdog) -> None:
         assert self._bin is not None
         if is_data_outside(data):
             owned_by_root(data.parent)
-        # Noted, because the folders' modes may change: where it was put first is where it is.
-        write_private(self._location, str(data))
+            # Noted, because the folders' modes may change: where it was put first is where it is.
+            write_private(self._location, str(data))
         # A first start that was interrupted leaves half a cluster, which initdb refuses.
         shutil.rmtree(data, ignore_errors=True)
         draft = data.with_name("data.new")
@@ -105,17 +105,13 @@ class Postgres:
             os.chown(draft, self._user.uid, self._user.gid)
             os.chown(password, self._user.uid, self._user.gid)
         try:
-            await run_once(
-                "create PostgreSQL's data",
-                [
-                    str(self._bin / "initdb"), "--pgdata", str(draft), "--username", "postgres", "--no-sync",
-                    "--auth", "scram-sha-256", "--pwfile", str(password), "--encoding", "UTF8",
-                    "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8", "--locale", "C",
-                ],
-                cwd=draft.parent,
-                environment=self.environment,
-                user=self._user,
+            initdb = (
+                str(self._bin / "initdb"), "--pgdata", str(draft), "--username", "postgres", "--no-sync",
+                "--auth", "scram-sha-256", "--pwfile", str(password), "--encoding", "UTF8",
+                "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8", "--locale", "C",
             )  # fmt: skip
+            command = Command(initdb, draft.parent, self.environment, self._user)
+            await run_once("create PostgreSQL's data", command, self.folder / "initdb.log", watchdog)
         finally:
             password.unlink(missing_ok=True)
         draft.rename(data)

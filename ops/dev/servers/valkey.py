@@ -8,7 +8,7 @@ import redis.asyncio
 
 from ops.dev.errors import StackError, explain_os_error
 from ops.dev.files import secret_in, write_private
-from ops.dev.processes import Command
+from ops.dev.processes import Command, Watchdog
 
 # Where a path holds a quote or a control character, Valkey reads its quoted strings with backslash escapes.
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
@@ -34,7 +34,7 @@ class Valkey:
         # Loopback is not private: whoever reaches an open Valkey may write files as the user it runs as.
         return secret_in(self.folder / "password")
 
-    async def prepare(self) -> None:
+    async def prepare(self, _watchdog: Watchdog) -> None:
         _binary()
         try:
             (self.folder / "data").mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,118 @@
+"""The tables of a stack fit together: an order without a circle, ports of their own, the settings scripts rely on."""
+
+from pathlib import Path
+
+import pytest
+
+from ops.dev.environment import (
+    exported_environment,
+    external_servers,
+    service_environment,
+    shared_environment,
+)
+from ops.dev.paths import StackPaths
+from ops.dev.plan import SERVICES, SETUP, Plan, plan_for, read_api_key
+from ops.dev.servers import ALL
+
+PATHS = StackPaths(Path("/state"))
+FULL = plan_for(ALL, only_servers=False)
+PORTS = {name: 20_000 + number for number, name in enumerate(FULL.own_ports)}
+ADDRESSES = {
+    "postgres": "postgresql://postgres:pw@127.0.0.1:1/ulak",
+    "valkey": "redis://:pw@127.0.0.1:2/0",
+    "kafka": "127.0.0.1:3",
+}
+
+
+def test_every_step_waits_only_for_steps_before_it() -> None:
+    before: set[str] = set()
+    for step in SETUP:
+        assert set(step.after) <= before
+        before.add(step.name)
+
+
+def test_every_process_has_ports_of_its_own() -> None:
+    assert len(set(FULL.own_ports)) == len(FULL.own_ports)
+    assert {spec.health_port_name for spec in FULL.own_processes} <= set(FULL.own_ports)
+
+
+def test_all_inputs_and_lanes_are_served() -> None:
+    assert [" ".join(spec.arguments) for spec in SERVICES] == [
+        "services.ingest --surface general",
+        "services.ingest --surface otp",
+        "services.relay",
+        "services.router --input all",
+        "services.workers --lane all",
+        "services.callbacks",
+        "services.callbacks --part projector",
+    ]
+
+
+def test_servers_alone_have_no_services_and_no_steps() -> None:
+    assert plan_for(ALL, only_servers=True) == Plan(ALL)
+
+
+@pytest.mark.parametrize(
+    ("environ", "own", "external"),
+    [
+        pytest.param({}, {}, {}, id="nothing-set"),
+        pytest.param({"ULAK_REDIS_URL": "redis://there"}, {}, {"valkey": "redis://there"}, id="one-brought"),
+        pytest.param({"ULAK_REDIS_URL": ""}, {}, {}, id="empty-is-unset"),
+        pytest.param(
+            {"ULAK_REDIS_URL": "redis://mine"}, {"ULAK_REDIS_URL": "redis://mine"}, {}, id="own-address-evaluated"
+        ),
+        pytest.param(
+            {"ULAK_KAFKA_BOOTSTRAP_SERVERS": "a:1", "ULAK_POSTGRES_DSN": "postgresql://b"},
+            {"ULAK_KAFKA_BOOTSTRAP_SERVERS": "c:1"},
+            {"kafka": "a:1", "postgres": "postgresql://b"},
+            id="two-brought",
+        ),
+    ],
+)
+def test_external_servers(environ: dict[str, str], own: dict[str, str], external: dict[str, str]) -> None:
+    assert external_servers(environ, own) == external
+
+
+def test_the_settings_of_the_shape_that_scripts_rely_on() -> None:
+    assert set(exported_environment(FULL, ADDRESSES, PORTS, "key")) == {
+        "ULAK_INGEST_URL",
+        "ULAK_OTP_URL",
+        "ULAK_CALLBACKS_URL",
+        "ULAK_SIMULATOR_URL",
+        "ULAK_SMTP_SINK",
+        "ULAK_API_KEY",
+        "ULAK_POSTGRES_DSN",
+        "ULAK_REDIS_URL",
+        "ULAK_KAFKA_BOOTSTRAP_SERVERS",
+    }
+
+
+def test_a_service_gets_its_own_ports_and_only_loopback() -> None:
+    shared = shared_environment({"LANG": "tr_TR.UTF-8"}, FULL, ADDRESSES, PORTS, PATHS)
+    ingest, relay = SERVICES[0], SERVICES[2]
+    given = service_environment(shared, ingest, PORTS)
+    assert given["ULAK_HTTP_HOST"] == given["ULAK_HEALTH_HOST"] == "127.0.0.1"
+    assert (given["ULAK_HTTP_PORT"], given["ULAK_HEALTH_PORT"]) == (
+        str(PORTS["ingest"]),
+        str(PORTS["ingest-health"]),
+    )
+    assert given["LANG"] == "tr_TR.UTF-8"
+    assert given["ULAK_KEY_RING_FILE"] == "/state/keys/ring.json"
+    assert "ULAK_HTTP_PORT" not in service_environment(shared, relay, PORTS)
+
+
+@pytest.mark.parametrize("setting", [{"ULAK_KEY_RING": "{}"}, {"ULAK_KEY_RING_FILE": "/elsewhere/ring.json"}])
+def test_a_key_ring_that_the_caller_brings_is_used(setting: dict[str, str]) -> None:
+    shared = shared_environment(setting, FULL, ADDRESSES, PORTS, PATHS)
+    assert {name: value for name, value in shared.items() if name.startswith("ULAK_KEY_RING")} == setting
+
+
+@pytest.mark.parametrize(
+    ("text", "key"), [('{"key": "ulk_1"}', "ulk_1"), ("", None), ("{", None), ("[]", None), ('{"key": 1}', None)]
+)
+def test_read_api_key(text: str, key: str | None, tmp_path: Path) -> None:
+    paths = StackPaths(tmp_path)
+    assert read_api_key(paths) is None
+    paths.api_key.parent.mkdir()
+    paths.api_key.write_text(text)
+    assert read_api_key(paths) == key
