@@ -1,0 +1,274 @@
+"""What a request must satisfy to be accepted: pure, one request in, one admission or one problem out.
+
+The decision whether and where it goes out is the router's; here is only checked what the caller can still correct.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import orjson
+from pydantic import ValidationError
+
+from services.ingest import problem
+from services.ingest.model import ClampedPriority, NotificationRequest
+from services.ingest.problem import FieldError, Problem
+from shared.core.address import EmailAddress, InvalidAddressError, parse_email, parse_phone
+from shared.core.catalogue import Catalogue, NotificationType
+from shared.wire.channel import Category, Channels, MessageClass
+
+MAX_SEND_AHEAD: Final = timedelta(days=30)
+"""api.md: `sendAt` at most 30 days."""
+MAX_EVENT_AHEAD: Final = timedelta(hours=1)
+"""An event that claims to come from further ahead has a wrong clock or zone, and would live too long."""
+_REMEDY: Final = {
+    "extra_forbidden": "this field is not known here: remove it or correct its name",
+    "missing": "this field is required: send it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What the request itself says of its recipient, checked; None: not said."""
+
+    email: EmailAddress | None = None
+    phone: str | None = None
+    locale: str | None = None
+    time_zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request that may be stored. channels None: the type's defaults; send_at only where it lies ahead."""
+
+    request: NotificationRequest
+    type: NotificationType
+    message_class: MessageClass
+    clamped: ClampedPriority | None
+    channels: tuple[str, ...] | None
+    profile: Profile | None
+    params: bytes
+    send_at: datetime | None
+    expires_at: datetime
+
+
+def admit(  # noqa: PLR0911  one return per thing that can be wrong reads better than a chain of wrappers
+    request: NotificationRequest, catalogue: Catalogue, channels: Channels, now: datetime
+) -> Admitted | Problem:
+    """Check all but the parameters (`missing_parameters`), cheapest first; the first thing wrong is the answer."""
+    kind = catalogue.type(request.type)
+    if kind is None:
+        return problem.UNKNOWN_TYPE(
+            f"There is no notification type {request.type!r}. Push it with `ulak templates push`, or correct the name.",
+            "type",
+        )
+    asked = _asked_class(request.priority)
+    if isinstance(asked, Problem):
+        return asked
+    times = _times(request, kind, now)
+    if isinstance(times, Problem):
+        return times
+    wrong = _channel_problem(request.channels, kind, catalogue, channels)
+    if wrong is not None:
+        return wrong
+    profile = _profile(request)
+    if isinstance(profile, Problem):
+        return profile
+    try:
+        params = orjson.dumps(request.params)
+    except orjson.JSONEncodeError as error:
+        return problem.INVALID_PARAMETERS(
+            f"params cannot be stored ({error}). Send large numbers as strings.", "params"
+        )
+    send_at, expires_at = times
+    return Admitted(
+        request=request,
+        type=kind,
+        message_class=kind.message_class if asked is None else max(kind.message_class, asked),
+        clamped=_clamped(request.priority, asked, kind.message_class),
+        channels=None if request.channels is None else tuple(dict.fromkeys(request.channels)),
+        profile=profile,
+        params=params,
+        send_at=send_at,
+        expires_at=expires_at,
+    )
+
+
+def parameters_in_doubt(admitted: Admitted, catalogue: Catalogue) -> bool:
+    """Whether some locale's template lacks a parameter; only then it matters which locale the recipient reads.
+
+    Templates of one type usually use the same parameters in all locales, so a complete request costs no look-up.
+    """
+    params = admitted.request.params
+    return any(
+        params.get(name) is None
+        for channel in admitted.channels or admitted.type.default_channels
+        for template in catalogue.templates(admitted.type.name, channel)
+        for name in template.parameters
+    )
+
+
+def missing_parameters(
+    admitted: Admitted, catalogue: Catalogue, *, locale: str | None, default_locale: str
+) -> Problem | None:
+    """The parameters that the templates of this recipient need and the request lacks (a null is as good as none).
+
+    locale: the recipient's, given inline or known; None where neither is. All channels are looked at, so that the
+    caller corrects the request once.
+    """
+    lacking: dict[str, None] = {}
+    sentences: list[str] = []
+    for channel in admitted.channels or admitted.type.default_channels:
+        template = catalogue.template(admitted.type.name, channel, locale, default_locale)
+        names = (
+            ()
+            if template is None
+            else tuple(name for name in sorted(template.parameters) if admitted.request.params.get(name) is None)
+        )
+        if template is not None and names:
+            lacking |= dict.fromkeys(names)
+            sentences.append(f"{admitted.type.name} for {channel} in {template.locale} needs {_listed(names)}.")
+    if not lacking:
+        return None
+    return problem.PARAMETERS_MISSING(
+        f"{' '.join(sentences)} Send them in params.", *(f"params.{name}" for name in lacking)
+    )
+
+
+def invalid_fields(error: ValidationError, *, under: str = "") -> Problem:
+    """A pydantic error as a problem: each field's path in the caller's own spelling, what is wrong and the remedy.
+
+    Never repeats a value: it may be an address or a code.
+    """
+    found = {
+        _path(item["loc"], under): _REMEDY.get(item["type"], item["msg"].removeprefix("Value error, "))
+        for item in error.errors(include_url=False, include_input=False, include_context=False)
+    }
+    errors = tuple(FieldError(path, detail) for path, detail in found.items())
+    first = errors[0]
+    rest = "" if len(errors) == 1 else f" There are {len(errors)} such fields, see errors."
+    return problem.INVALID_REQUEST(f"{first.path or 'The body'}: {first.detail}.{rest}", errors=errors)
+
+
+def _path(location: Sequence[str | int], under: str) -> str:
+    # Members of a union (`userId.str`) are pydantic's, not the caller's.
+    steps = [
+        str(step) for step in location if not (isinstance(step, str) and step.startswith(("constrained-", "function-")))
+    ]
+    if steps[:1] == ["userId"]:
+        steps = steps[:1]
+    return ".".join([under, *steps] if under else steps)
+
+
+@lru_cache(maxsize=64)
+def _asked_class(priority: str | None) -> MessageClass | Problem | None:
+    if priority is None:
+        return None
+    try:
+        return MessageClass.from_label(priority) if priority.islower() else Category(priority).message_class
+    except ValueError:
+        return problem.UNKNOWN_PRIORITY(
+            "The priority is none that Ulak knows. Use critical, tx, bulk, low, SECURITY, TRANSACTIONAL or MARKETING.",
+            "priority",
+        )
+
+
+def _clamped(priority: str | None, asked: MessageClass | None, allowed: MessageClass) -> ClampedPriority | None:
+    if priority is None or asked is None or asked >= allowed:
+        return None
+    return ClampedPriority.model_validate({"requested": priority, "applied": allowed.label})
+
+
+def _times(
+    request: NotificationRequest, kind: NotificationType, now: datetime
+) -> tuple[datetime | None, datetime] | Problem:
+    """`send_at` if it lies ahead, and `expires_at`: (sendAt, else event time, else now) + TTL, or what is asked if earlier."""
+    send_at, event_time = request.send_at, request.event_time
+    if send_at is not None and send_at > now + MAX_SEND_AHEAD:
+        return problem.INVALID_TIME(f"sendAt lies more than {MAX_SEND_AHEAD.days} days ahead. Send it later.", "sendAt")
+    if event_time is not None and event_time > now + MAX_EVENT_AHEAD:
+        return problem.INVALID_TIME(
+            "eventTime lies more than an hour ahead. Correct the clock or the offset; use sendAt to send later.",
+            "eventTime",
+        )
+    # Far-off past times cannot overflow: a TTL is added, never taken away.
+    expires_at = (send_at or event_time or now) + kind.ttl
+    if request.expires_at is not None:
+        if send_at is not None and request.expires_at <= send_at:
+            return problem.INVALID_TIME("expiresAt is not after sendAt. It could never be sent.", "expiresAt", "sendAt")
+        expires_at = min(expires_at, request.expires_at)
+    if expires_at <= now:
+        path = "expiresAt" if request.expires_at == expires_at else "sendAt" if send_at is not None else "eventTime"
+        return problem.EXPIRED_ON_ARRIVAL(
+            f"It expired at {expires_at.isoformat()}; {kind.name} lives for {int(kind.ttl.total_seconds())} s. "
+            "Nothing is sent that late: correct the time, or do not send it.",
+            path,
+        )
+    return (send_at if send_at is not None and send_at > now else None), expires_at
+
+
+def _channel_problem(
+    asked: Sequence[str] | None, kind: NotificationType, catalogue: Catalogue, channels: Channels
+) -> Problem | None:
+    if asked is None:
+        if any(catalogue.templates(kind.name, channel) for channel in kind.default_channels):
+            return None
+        return problem.TEMPLATE_MISSING(
+            f"{kind.name} has no template for {_listed(kind.default_channels)}. Push one with `ulak templates push`.",
+            "type",
+        )
+    unknown = [index for index, name in enumerate(asked) if name not in channels]
+    if unknown:
+        return problem.UNKNOWN_CHANNEL(
+            f"Not a channel: use {_listed(channels.names, 'or')}.", *(f"channels.{index}" for index in unknown)
+        )
+    bare = [index for index, name in enumerate(asked) if not catalogue.templates(kind.name, name)]
+    if bare:
+        return problem.TEMPLATE_MISSING(
+            f"{kind.name} has no template for {_listed([asked[index] for index in bare])}. "
+            "Push one with `ulak templates push`, or leave the channel out.",
+            *(f"channels.{index}" for index in bare),
+        )
+    return None
+
+
+def _profile(request: NotificationRequest) -> Profile | Problem | None:
+    given = request.recipient
+    if given is None:
+        return None
+    email: EmailAddress | None = None
+    phone: str | None = None
+    try:
+        email = None if given.email is None else parse_email(given.email)
+    except InvalidAddressError as error:
+        return problem.INVALID_ADDRESS(f"recipient.email is {error}.", "recipient.email")
+    try:
+        phone = None if given.phone is None else parse_phone(given.phone)
+    except InvalidAddressError as error:
+        return problem.INVALID_ADDRESS(f"recipient.phone is {error}.", "recipient.phone")
+    if given.time_zone is not None and not _known_zone(given.time_zone):
+        return problem.INVALID_TIME_ZONE(
+            "recipient.timeZone is not an IANA time zone: give a name like Europe/Istanbul, not an offset.",
+            "recipient.timeZone",
+        )
+    if email is None and phone is None and given.locale is None and given.time_zone is None:
+        return None
+    return Profile(email, phone, given.locale, given.time_zone)
+
+
+@lru_cache(maxsize=1024)
+def _known_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: a folder of the database, like `Europe`
+        return False
+    return True
+
+
+def _listed(names: Iterable[str], word: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *most, last = names
+    return f"{', '.join(most)} {word} {last}" if most else last

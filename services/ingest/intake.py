@@ -1,0 +1,158 @@
+"""Accepting notifications: read, check, compose, commit with others, answer."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from pydantic import ValidationError
+
+from services.ingest import problem
+from services.ingest.acceptance import Admitted, admit, invalid_fields, missing_parameters, parameters_in_doubt
+from services.ingest.caller import Caller
+from services.ingest.group_commit import BadRowError, GroupCommit, OverloadedError
+from services.ingest.model import ClampedPriority, NotificationRequest
+from services.ingest.problem import Problem
+from services.ingest.row import Acceptance, NotificationRow, Standing, compose
+from services.ingest.store import NotificationStore
+from shared.core.catalogue import Catalogue
+from shared.core.identifier import NOTIFICATION, new_id, public_id
+from shared.postgres.errors import PostgresError
+from shared.runtime.keyring import RingSource
+from shared.runtime.logs import get_logger
+from shared.runtime.metrics import DUPLICATES
+from shared.wire.channel import Channels
+
+_log = get_logger(__name__)
+
+_YIELD_EVERY: Final = 50
+"""Items of a batch checked before other connections get their turn: a few milliseconds."""
+
+
+class CatalogueSource(Protocol):
+    async def get(self) -> Catalogue: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """202 for a new record, 200 for one that was there with the same body."""
+
+    status: int
+    notification_id: str
+    clamped: ClampedPriority | None = None
+
+    def body(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"notificationId": self.notification_id}
+        if self.clamped is not None:
+            body["priority"] = self.clamped.model_dump(by_alias=True)
+        return body
+
+
+class NotificationIntake:
+    """What stands behind `POST /internal/v1/notifications` and its batch."""
+
+    def __init__(
+        self,
+        *,
+        catalogue: CatalogueSource,
+        channels: Channels,
+        rings: RingSource,
+        store: NotificationStore,
+        commits: GroupCommit[NotificationRow, Acceptance],
+        default_locale: str,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._catalogue = catalogue
+        self._channels = channels
+        self._rings = rings
+        self._store = store
+        self._commits = commits
+        self._default_locale = default_locale
+        self._clock = clock
+
+    async def accept(self, item: object, caller: Caller, traceparent: str | None) -> Accepted | Problem:
+        """One request, parsed from JSON; the answer is durable."""
+        checked = await self._check(item, await self._catalogue.get())
+        if isinstance(checked, Problem):
+            return checked
+        try:
+            acceptance = await self._commits.submit(self._compose(checked, caller, traceparent))
+        except (OverloadedError, BadRowError, PostgresError) as error:
+            return stored_problem(error)
+        return answered(acceptance, checked.clamped, key_name="eventId")
+
+    async def accept_all(
+        self, items: Sequence[object], caller: Caller, traceparent: str | None
+    ) -> list[Accepted | Problem]:
+        """A batch: every item stands for itself; answers in the order of the items."""
+        catalogue = await self._catalogue.get()
+        answers: list[Accepted | Problem | None] = []
+        admitted: list[tuple[int, Admitted, NotificationRow]] = []
+        for index, item in enumerate(items):
+            checked = await self._check(item, catalogue)
+            if isinstance(checked, Problem):
+                answers.append(checked)
+            else:
+                answers.append(None)
+                admitted.append((index, checked, self._compose(checked, caller, traceparent)))
+            if index % _YIELD_EVERY == _YIELD_EVERY - 1:
+                await asyncio.sleep(0)
+        try:
+            results = await self._commits.submit_all([row for _, _, row in admitted])
+        except OverloadedError as error:
+            results = [error] * len(admitted)
+        for (index, checked, _), result in zip(admitted, results, strict=True):
+            if isinstance(result, BaseException):
+                answers[index] = stored_problem(result)
+            else:
+                answers[index] = answered(result, checked.clamped, key_name="eventId")
+        return [answer for answer in answers if answer is not None]
+
+    async def _check(self, item: object, catalogue: Catalogue) -> Admitted | Problem:
+        try:
+            request = NotificationRequest.model_validate(item)
+        except ValidationError as error:
+            return invalid_fields(error)
+        admitted = admit(request, catalogue, self._channels, self._clock())
+        if isinstance(admitted, Problem) or not parameters_in_doubt(admitted, catalogue):
+            return admitted
+        locale = None if admitted.profile is None else admitted.profile.locale
+        if locale is None:
+            locale = await self._store.locale(str(request.user_id))
+        missing = missing_parameters(admitted, catalogue, locale=locale, default_locale=self._default_locale)
+        return admitted if missing is None else missing
+
+    def _compose(self, admitted: Admitted, caller: Caller, traceparent: str | None) -> NotificationRow:
+        return compose(admitted, caller, self._rings.ring, new_id(), self._clock(), traceparent)
+
+
+def answered(acceptance: Acceptance, clamped: ClampedPriority | None, *, key_name: str) -> Accepted | Problem:
+    """What the holder of the key means for the caller: 202, 200, or 409."""
+    public = public_id(NOTIFICATION, acceptance.notification_id)
+    match acceptance.standing:
+        case Standing.FIRST:
+            return Accepted(202, public, clamped)
+        case Standing.REPEATED:
+            DUPLICATES.labels("same").inc()
+            return Accepted(200, public)
+        case Standing.CONFLICTING:
+            DUPLICATES.labels("other").inc()
+            return problem.OTHER_BODY(
+                f"This {key_name} was accepted before as {public} with another recipient or other content. "
+                f"Send a new {key_name} for a new message.",
+                key_name,
+            )
+
+
+def stored_problem(error: BaseException) -> Problem:
+    """What a failed commit means for the caller; what is not expected is raised again."""
+    if isinstance(error, BadRowError):
+        _log.error("row_refused", reason=str(error))
+        return problem.ROW_REFUSED(
+            "The database refused this item; nothing of it is stored. Report this to Ulak's team."
+        )
+    if isinstance(error, OverloadedError | PostgresError):
+        _log.warning("request_not_stored", error=type(error).__name__, reason=str(error))
+        return problem.unavailable()
+    raise error
