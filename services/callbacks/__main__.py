@@ -64,7 +64,7 @@ def configured_readers() -> Mapping[str, ReceiptReader]:
 async def receive(base: Base, http: HttpSettings, publisher: Producer, stop: Stop) -> None:
     """The HTTP surface until stop."""
     receiver = Receiver(base.readers, publisher, base.ring, base.settings, clock=_now)
-    await serve_http(create_app(receiver), http, stop)
+    await serve_http(create_app(receiver.take), http, stop)
 
 
 def projector_consumer(base: Base, store: ReceiptStore, publisher: Producer) -> Consumer[ReceiptMessage]:

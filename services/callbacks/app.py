@@ -1,6 +1,6 @@
 """The receiver's HTTP surface. The body is read inside `Receiver`, within its limits, never by the framework."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
@@ -8,7 +8,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from services.callbacks.problem import Problem, busy
-from services.callbacks.receiver import Incoming, Receiver
+from services.callbacks.receiver import Incoming
 
 _PROBLEM: Final = {
     "application/problem+json": {
@@ -35,7 +35,11 @@ _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-def create_app(receiver: Receiver) -> FastAPI:
+Take = Callable[[str, Incoming], Awaitable[None]]
+"""`Receiver.take`."""
+
+
+def create_app(take: Take) -> FastAPI:
     """POST /callbacks/{provider} and /callbacks/{provider}/{account}: 204 once durable, else problem+json."""
     app = FastAPI(title="Ulak callbacks", version="1", docs_url=None, redoc_url=None, openapi_url=None)
 
@@ -46,13 +50,13 @@ def create_app(receiver: Receiver) -> FastAPI:
     @app.post("/callbacks/{provider}", status_code=204, response_class=Response, responses=_REFUSALS)
     async def callback(provider: str, request: Request) -> Response:
         """A provider's receipt, signed as that provider signs."""
-        await receiver.take(provider, _incoming(request))
+        await take(provider, _incoming(request))
         return Response(status_code=204)
 
     @app.post("/callbacks/{provider}/{account}", status_code=204, response_class=Response, responses=_REFUSALS)
     async def account_callback(provider: str, account: str, request: Request) -> Response:
         """The same for one of several accounts at a provider."""
-        await receiver.take(f"{provider}/{account}", _incoming(request))
+        await take(f"{provider}/{account}", _incoming(request))
         return Response(status_code=204)
 
     return app
