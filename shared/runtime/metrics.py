@@ -30,7 +30,16 @@ SEND_LATENCY: Final = Histogram(
     ("lane",),
     buckets=_LATENCY_SEC,
 )
+PROVIDER_MISSING: Final = Counter(
+    "ulak_provider_missing_total",
+    "Deliveries that wait because their provider is not configured.",
+    ("lane", "provider"),
+)
+REDIS_FALLBACK: Final = Counter("ulak_redis_fallback_total", "Times Redis did not answer and a worker paced by itself.")
 TOKENS: Final = Counter("ulak_quota_tokens_total", "Quota tokens asked for.", ("account", "result"))
+UNRECOGNISED: Final = Counter(
+    "ulak_unrecognised_replies_total", "Replies that a provider's table does not list.", ("provider",)
+)
 HINTS_DROPPED: Final = Counter("ulak_hints_dropped_total", "Hints that asked for nothing any more.", ("service", "why"))
 
 # --- callbacks

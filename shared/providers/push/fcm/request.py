@@ -1,6 +1,6 @@
 """A message as FCM's HTTP v1 body. Pure.
 
-Source: Firebase, "REST Resource: projects.messages". The dictionary is ours because firebase-admin's encoder is private to it
+Source: Firebase, "REST Resource: projects.messages". The dictionary is ours because firebase-admin's encoder is private
 and takes three times as long; a test holds it equal to what `firebase_admin.messaging` makes of the same message.
 """
 
