@@ -26,21 +26,25 @@ class CatalogueCache:
         self._current: Catalogue | None = None
         self._read_at = 0.0
 
-    async def get(self) -> Catalogue:
-        """The catalogue; UnavailableError if it must be read and PostgreSQL cannot be asked."""
-        current = self._fresh()
+    async def get(self, *, max_age_sec: float | None = None) -> Catalogue:
+        """The catalogue; UnavailableError if it must be read and PostgreSQL cannot be asked.
+
+        max_age_sec: another age than the usual, for whoever misses something that may have been pushed a moment ago.
+        """
+        age = self._ttl_sec if max_age_sec is None else max_age_sec
+        current = self._fresh(age)
         if current is not None:
             return current
         async with self._lock:
-            current = self._fresh()  # another task may have read it while this one waited
+            current = self._fresh(age)  # another task may have read it while this one waited
             if current is None:
                 read_at = self._clock()
                 current = await read_catalogue(self._pool)
                 self._current, self._read_at = current, read_at
             return current
 
-    def _fresh(self) -> Catalogue | None:
-        return self._current if self._clock() - self._read_at < self._ttl_sec else None
+    def _fresh(self, age_sec: float) -> Catalogue | None:
+        return self._current if self._clock() - self._read_at < age_sec else None
 
 
 async def read_catalogue(pool: Pool) -> Catalogue:

@@ -36,6 +36,18 @@ class HealthSettings(BaseSettings):
     port: int = Field(default=9100, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics.")
 
 
+class LocaleSettings(BaseSettings):
+    """The language of whoever has not said theirs: ingest checks parameters and the router renders by the same one."""
+
+    model_config = settings_config("ULAK_DEFAULT_")
+
+    locale: str = Field(
+        default="tr",
+        pattern=r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$",
+        description="Locale of templates for recipients without one, and for whom theirs is missing (J3).",
+    )
+
+
 def load(model: type[S]) -> S:
     """Build a settings model, or end the process with one sentence per wrong setting: its name and what is wrong.
 

@@ -1,0 +1,56 @@
+"""What the router says after a commit: hints to the lanes, events of what it settled itself. Pure."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from services.router.notification import Owed
+from shared.core.event import delivery_event
+from shared.core.lifecycle import DeliveryStatus
+from shared.kafka.record import Record
+from shared.wire.channel import Channels
+from shared.wire.message import HEADER_TRACEPARENT, DeliveryHint, encode
+from shared.wire.topic import DELIVERY_EVENTS
+
+
+def records(owed: Iterable[Owed], channels: Channels, now: datetime) -> list[Record]:
+    """One record per delivery: PENDING goes to its lane, anything else is told on `delivery-events`.
+
+    A hint's key is the user id, so that one user's messages share a partition; without a user, the notification id.
+    A delivery whose channel this installation does not have any more is told to nobody: its row says config.
+    """
+    return [
+        _hint(delivery, channels, now) if delivery.status is DeliveryStatus.PENDING else _event(delivery)
+        for delivery in owed
+        if delivery.key.channel in channels or delivery.status is not DeliveryStatus.PENDING
+    ]
+
+
+def _hint(delivery: Owed, channels: Channels, now: datetime) -> Record:
+    later = delivery.next_attempt_at > now
+    value, headers = encode(
+        DeliveryHint(
+            notification_id=delivery.key.notification_id,
+            channel=delivery.key.channel,
+            target_key=delivery.key.target_key,
+            attempt=delivery.attempt,
+            message_class=delivery.message_class,
+            not_before=delivery.next_attempt_at if later else None,
+        )
+    )
+    if delivery.traceparent is not None:
+        headers.append((HEADER_TRACEPARENT, delivery.traceparent.encode()))
+    lane = channels.spec(delivery.key.channel).lane(delivery.message_class)
+    owner = delivery.key.notification_id if delivery.user_id is None else delivery.user_id
+    return Record(lane.topic, str(owner).encode(), value, headers)
+
+
+def _event(delivery: Owed) -> Record:
+    key, value, headers = delivery_event(
+        delivery.key,
+        status=delivery.status,
+        reason=delivery.reason,
+        attempt=delivery.attempt,
+        provider=None,
+        at=delivery.updated_at,
+    )
+    return Record(DELIVERY_EVENTS, key, value, headers)
