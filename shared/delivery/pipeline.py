@@ -1,4 +1,4 @@
-"""A batch of hints through a lane: load, triage, prepare, tokens, claim, send, record, publish (semantics.md section 3).
+"""A batch of hints through a lane: load, triage, prepare, tokens, claim, send, record, publish (semantics.md, 3).
 
 The decisions are in triage.py, prepare.py and plan.py; this file only keeps their order. A batch may come again, wholly
 or in part, after a crash at any line: what is then found done is told again, and nothing is sent twice that a row does

@@ -14,7 +14,7 @@ from shared.wire.message import DeliveryHint
 class DeliveryRow:
     """One row of `ulak.deliveries` with the facts that decide about it.
 
-    attempt counts attempts made; the one under way is not among them until its outcome is recorded (ADR 0005). cancelled
+    attempt counts attempts made, without the one under way until its outcome is recorded (ADR 0005). cancelled
     is the notification's or the delivery's flag; suppressed, allowed (team mode) and withdrawn (marketing) were read
     with the row. Sealed fields are shown in no repr.
     """

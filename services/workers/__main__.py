@@ -1,0 +1,104 @@
+"""`python -m services.workers --lane otp-sms`: sends what a lane brings. Repeat `--lane`, or say `all`."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from importlib.metadata import version
+from typing import Final
+
+from services.workers.lanes import (
+    STRATEGIES,
+    Configured,
+    Shared,
+    chosen_lanes,
+    consume,
+    open_lane,
+    quotas,
+    report_providers,
+)
+from services.workers.settings import WorkerSettings
+from shared.kafka.consumer import Consumer
+from shared.kafka.metrics import MetricsObserver
+from shared.kafka.producer import Producer
+from shared.kafka.settings import KafkaSettings
+from shared.postgres.pool import Pool, open_pool
+from shared.postgres.settings import PostgresSettings
+from shared.providers.registry import providers
+from shared.redis_store.client import open_redis
+from shared.redis_store.pacer import Pacer
+from shared.redis_store.settings import RedisSettings
+from shared.redis_store.token_bucket import TokenBuckets
+from shared.runtime.keyring import KeyRingSettings, load_ring_source
+from shared.runtime.service import Check, Stop, run, serve_health
+from shared.runtime.settings import HealthSettings, load
+from shared.wire.channel import DEFAULT_CHANNELS, Lane, MessageClass
+from shared.wire.message import DeliveryHint
+
+_POOL_CLASS: Final = {MessageClass.LOW: MessageClass.BULK}
+"""Low lanes share the bulk pool; critical ones never share theirs (architecture.md, Isolation)."""
+
+
+async def _open_pools(lanes: Sequence[Lane], settings: WorkerSettings, stack: AsyncExitStack) -> Mapping[str, Pool]:
+    """Lane -> pool: one pool per class."""
+    postgres = load(PostgresSettings)
+    by_class: dict[MessageClass, Pool] = {}
+    for message_class in sorted({_POOL_CLASS.get(lane.message_class, lane.message_class) for lane in lanes}):
+        name = f"workers {message_class.label}"
+        by_class[message_class] = await stack.enter_async_context(
+            open_pool(postgres, name=name, size=settings.pool_size)
+        )
+    return {lane.name: by_class[_POOL_CLASS.get(lane.message_class, lane.message_class)] for lane in lanes}
+
+
+async def serve(lanes: Sequence[Lane], stop: Stop) -> None:
+    """Work the lanes until stop."""
+    settings, kafka, redis_settings = load(WorkerSettings), load(KafkaSettings), load(RedisSettings)
+    ring = load_ring_source(load(KeyRingSettings))
+    channels = {lane.channel for lane in lanes}
+    found = [
+        Configured(provider, load(provider.settings))
+        for provider in providers().values()
+        if provider.channel in channels
+    ]
+    configured = [entry for entry in found if entry.settings.configured]
+    report_providers(lanes, configured)
+    async with AsyncExitStack() as stack:
+        observer = MetricsObserver()
+        publisher = await stack.enter_async_context(Producer.open(kafka, name="workers", observer=observer))
+        redis = await stack.enter_async_context(open_redis(redis_settings))
+        pools = await _open_pools(lanes, settings, stack)
+        pacer = Pacer(
+            TokenBuckets(redis, redis_settings.key_prefix),
+            quotas(configured),
+            workers=settings.count,
+            retry_sec=redis_settings.retry_sec,
+        )
+        shared = Shared(settings, kafka, publisher, observer, pacer, ring, version("ulak"), stop)
+        consumers: list[Consumer[DeliveryHint]] = []
+        for lane in lanes:
+            strategy = STRATEGIES[lane.channel]
+            consumers += await open_lane(lane, strategy, shared, pools[lane.name], configured, stack)
+        checks: dict[str, Check] = {
+            "kafka": publisher.ready,
+            "consumers": lambda: all(consumer.ready() for consumer in consumers),
+        }
+        await stack.enter_async_context(serve_health(load(HealthSettings), checks))
+        await consume(consumers, stop)
+
+
+def main() -> None:
+    names = [lane.name for lane in DEFAULT_CHANNELS.lanes]
+    parser = argparse.ArgumentParser(prog="python -m services.workers", description=__doc__)
+    parser.add_argument(
+        "--lane", action="append", required=True, choices=[*names, "all"], help="a lane to serve; may be repeated"
+    )
+    lanes = chosen_lanes(parser.parse_args().lane, DEFAULT_CHANNELS)
+
+    async def live(stop: Stop) -> None:
+        await serve(lanes, stop)
+
+    run(live, service="workers" if len(lanes) > 1 else f"workers-{lanes[0].name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""A lane at work: its pipeline, one consumer on its topic and one on each retry tier."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+
+from services.workers.email.strategy import EMAIL
+from services.workers.push.strategy import PUSH
+from services.workers.settings import WorkerSettings
+from services.workers.sms.strategy import SMS
+from services.workers.strategy import Strategy
+from shared.core.ports import Sender
+from shared.delivery.pipeline import Pipeline
+from shared.delivery.store import DeliveryStore
+from shared.kafka.consumer import Consumer
+from shared.kafka.dead_letters import DeadLetterWriter
+from shared.kafka.observer import KafkaObserver
+from shared.kafka.record import Publisher
+from shared.kafka.settings import KafkaSettings
+from shared.postgres.pool import Pool
+from shared.providers.registry import Provider
+from shared.providers.settings import ProviderSettings
+from shared.providers.simulated import SimulatedSender
+from shared.redis_store.pacer import Pacer
+from shared.redis_store.token_bucket import Quota
+from shared.runtime.keyring import RingSource
+from shared.runtime.service import Stop
+from shared.wire.channel import Channels, Lane
+from shared.wire.message import DeliveryHint, decode
+
+STRATEGIES: Final[Mapping[str, Strategy]] = {strategy.channel: strategy for strategy in (EMAIL, PUSH, SMS)}
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """A provider that has its settings."""
+
+    provider: Provider[Any]
+    settings: ProviderSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the lanes of one process have in common."""
+
+    settings: WorkerSettings
+    kafka: KafkaSettings
+    publisher: Publisher
+    observer: KafkaObserver
+    pacer: Pacer
+    ring: RingSource
+    service_version: str
+    stop: Stop
+
+
+def chosen_lanes(names: Sequence[str], channels: Channels) -> tuple[Lane, ...]:
+    """The lanes named, each once, in declared order; `all` names every lane. ValueError for an unknown one."""
+    wanted = {lane.name for lane in channels.lanes} if "all" in names else {channels.lane(name).name for name in names}
+    return tuple(lane for lane in channels.lanes if lane.name in wanted)
+
+
+def quotas(configured: Sequence[Configured]) -> Mapping[str, Quota]:
+    """The contracts of those providers that have one."""
+    return {
+        entry.provider.name: Quota(
+            entry.provider.name, entry.settings.quota_per_second, entry.settings.quota_reserve_per_second
+        )
+        for entry in configured
+        if entry.settings.quota_per_second is not None
+    }
+
+
+def report_providers(lanes: Sequence[Lane], configured: Sequence[Configured]) -> None:
+    """Say at start who carries which channel, and loudly which channel nobody does."""
+    for channel in dict.fromkeys(lane.channel for lane in lanes):
+        names = [entry.provider.name for entry in configured if entry.provider.channel == channel]
+        if names:
+            _log.info("channel_providers", channel=channel, providers=names)
+        else:
+            _log.error(
+                "channel_without_provider",
+                channel=channel,
+                effect="its deliveries wait in retry tiers until they expire",
+                remedy="set the provider's ULAK_* settings (docs/settings.md)",
+            )
+
+
+async def open_lane(
+    lane: Lane, strategy: Strategy, shared: Shared, pool: Pool, configured: Sequence[Configured], stack: AsyncExitStack
+) -> tuple[Consumer[DeliveryHint], ...]:
+    """The lane's consumers, not yet running. Its senders are its own: no lane waits for another's connections."""
+    of_channel = [entry for entry in configured if entry.provider.channel == lane.channel]
+    simulated = SimulatedSender()
+    senders: dict[str, Sender] = {simulated.provider: simulated}
+    for entry in of_channel:
+        senders[entry.provider.name] = await stack.enter_async_context(entry.provider.open(entry.settings))
+    pipeline = Pipeline(
+        lane,
+        store=DeliveryStore(pool, lane),
+        senders=senders,
+        route=strategy.route([entry.provider for entry in of_channel]),
+        ring=shared.ring,
+        pacer=shared.pacer,
+        publisher=shared.publisher,
+        stopping=lambda: shared.stop.requested,
+    )
+    return tuple(_consumers(lane, pipeline, shared))
+
+
+def _consumers(lane: Lane, pipeline: Pipeline, shared: Shared) -> Iterator[Consumer[DeliveryHint]]:
+    """One per topic: a tier's partitions wait for their heads, and must not fill the buffer of another's (K6)."""
+    letters = DeadLetterWriter(
+        shared.publisher,
+        dlq_topic=lane.dlq_topic,
+        service_version=shared.service_version,
+        observer=shared.observer,
+    )
+    for topic in (lane.topic, *lane.retry_topics):
+        due: Callable[[DeliveryHint], datetime | None] | None = None if topic == lane.topic else _not_before
+        yield Consumer(
+            shared.kafka,
+            group=f"workers-{topic}",
+            topics=[topic],
+            decode=_decode,
+            handle=pipeline,
+            dead_letters=letters,
+            batch_size=lane.poll_batch,
+            max_in_flight=shared.settings.batches_in_flight if topic == lane.topic else 1,
+            not_before=due,
+            drain_sec=shared.settings.drain_sec,
+            observer=shared.observer,
+        )
+
+
+async def consume(consumers: Sequence[Consumer[DeliveryHint]], stop: Stop) -> None:
+    """Run all until stop, then drain them together; if one cannot go on, the process ends."""
+    running = [asyncio.create_task(consumer.run()) for consumer in consumers]
+    stopped = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({stopped, *running}, return_when=asyncio.FIRST_COMPLETED)
+        stop.request()  # also when a consumer failed: the others give back what they have not sent
+        await asyncio.gather(*(consumer.stop() for consumer in consumers))
+    finally:
+        stopped.cancel()
+    for task in running:
+        await task
+
+
+def _decode(value: bytes | None, _headers: Mapping[str, bytes]) -> DeliveryHint:
+    return decode(DeliveryHint, value)
+
+
+def _not_before(hint: DeliveryHint) -> datetime | None:
+    return hint.not_before
