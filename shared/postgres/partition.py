@@ -37,6 +37,7 @@ _LOCK_KEY: Final = 0x756C616B_02  # "ulak", 2: partitions are created by one ses
 _LOCK_TIMEOUT_MS: Final = 500
 _TRIES: Final = 40
 _DETACH_SEC: Final = 600.0
+_DROP_MARK: Final = "being dropped by ulak"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +130,15 @@ async def drop_partitions(connection: Connection, older_than: date) -> Dropped:
     """Drop the days before `older_than` into which nothing that is still at work points; oldest first.
 
     A day is held by a deferred row, a lease, an UNKNOWN that is still open, an undecided notification or an unsettled
-    delivery. A detach that was interrupted is finished first. Must not run inside a transaction.
+    delivery. What an interrupted run left half-way is finished. Must not run inside a transaction.
     """
     queries = load_queries("partition")
     names: list[str] = []
     held: list[tuple[date, tuple[str, ...]]] = []
     with translated():
+        for row in await connection.fetch(queries["left_over"], _DROP_MARK):
+            await connection.execute(f"DROP TABLE ulak.{row['name']}", timeout=_DETACH_SEC)
+            names.append(row["name"])
         rows = await connection.fetch(queries["attached"], list(PARTITIONED))
         found = {
             partition: bool(row["detaching"]) for row in rows if (partition := parse_name(row["name"])) is not None
@@ -188,7 +192,11 @@ async def _try_create(connection: Connection, partition: Partition) -> bool:
 
 
 async def _drop(connection: Connection, partition: Partition, *, detaching: bool) -> None:
-    """Detach without a lock that traffic would meet (it waits for running transactions instead), then drop."""
+    """Detach without a lock that traffic would meet (it waits for running transactions instead), then drop.
+
+    The mark comes first: a table that was detached by a run that then died still holds people's data, and is nobody's.
+    """
+    await connection.execute(f"COMMENT ON TABLE ulak.{partition.name} IS '{_DROP_MARK}'", timeout=_DETACH_SEC)
     how = "FINALIZE" if detaching else "CONCURRENTLY"
     await connection.execute(
         f"ALTER TABLE ulak.{partition.table} DETACH PARTITION ulak.{partition.name} {how}", timeout=_DETACH_SEC

@@ -12,6 +12,14 @@ SELECT EXISTS (
     SELECT FROM pg_class
      WHERE relnamespace = to_regnamespace('ulak') AND relname = $1 AND NOT relispartition)
 
+-- name: left_over
+-- Tables that a drop run detached and did not live to drop; an operator's own detached tables lack the mark.
+SELECT relname AS name
+  FROM pg_class
+ WHERE relnamespace = to_regnamespace('ulak') AND relkind = 'r' AND NOT relispartition
+   AND obj_description(oid, 'pg_class') = $1
+ ORDER BY relname
+
 -- name: blockers
 -- What still points into the ids from $1 to below $2, by kind; an empty answer means that the day may go.
 -- The deliveries' part reads one partition, and stops at the first row it finds.
