@@ -12,10 +12,11 @@ from datetime import datetime
 from typing import Final, Generic, TypeVar
 
 import confluent_kafka
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from shared.kafka.backlog import Backlog, Entry
 from shared.kafka.committer import Committer
+from shared.kafka.error import ConsumerFailedError
 from shared.kafka.intake import BufferLimits, PauseReason, plan_intake
 from shared.kafka.observer import KafkaObserver
 from shared.kafka.position import PositionWatch, log_bounds
@@ -159,6 +160,9 @@ class Poller(Generic[T]):
         """Join the group, poll until `stop`, drain, commit, leave. Ends `finished`, with `failure` after an error."""
         try:
             self._live()
+        except KafkaException as exception:
+            self.failure = ConsumerFailedError(f"consumer of group {self._group}: {exception.args[0].str()}")
+            self.failure.__cause__ = exception
         except BaseException as error:  # noqa: BLE001 - handed to the event loop, which raises it
             self.failure = error
         finally:

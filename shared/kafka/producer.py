@@ -7,7 +7,7 @@ single report (measured: 117 k records/s with a thread, 277 k so).
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Final
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
-from shared.kafka.code import ALL_BROKERS_DOWN, FATAL, MISSING, PERMANENT, PURGED, is_fatal
+from shared.kafka.code import ALL_BROKERS_DOWN, MISSING, PERMANENT, PURGED, is_fatal
 from shared.kafka.error import PublishError
 from shared.kafka.metrics import MetricsObserver
 from shared.kafka.observer import KafkaObserver
@@ -72,19 +72,29 @@ class _Handle:
         self.dead = False
         self.client = confluent_kafka.Producer(producer_options(settings, name) | {"error_cb": self._on_error})
 
-    def _on_error(self, error: KafkaError) -> None:
-        if is_fatal(error):
-            self.give_up(error)
-        elif error.code() == ALL_BROKERS_DOWN:
-            self.up = False
-            _log.warning("kafka_unreachable", client="producer")
+    def serve(self) -> None:
+        """Deliver reports, errors and logs. The client raises its death here instead of calling `error_cb`."""
+        try:
+            self.client.poll(0)
+        except KafkaException as exception:
+            if not self.found_dead(exception):
+                _log.exception("producer_client_error")
 
-    def give_up(self, error: KafkaError) -> None:
-        """Fail everything this handle still holds; it answers nothing but its last reports from now on (K11)."""
+    def found_dead(self, exception: KafkaException) -> bool:
+        """Whether this is the client's death (K11). Everything it still holds fails then, by its last reports."""
+        error = exception.args[0]
+        if not is_fatal(error):
+            return False
         if not self.dead:
             self.dead, self.up = True, False
             _log.error("producer_fatal_error", error=error.name(), reason=error.str())
             self.client.purge(in_queue=True, in_flight=True, blocking=False)
+        return True
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.code() == ALL_BROKERS_DOWN:
+            self.up = False
+            _log.warning("kafka_unreachable", client="producer")
 
 
 class Producer:
@@ -162,22 +172,18 @@ class Producer:
 
     async def _enqueue(self, records: Sequence[Record]) -> _Batch:
         batch = _Batch(len(records), self._loop.create_future())
-        handle = self._live_handle()
         for index, record in enumerate(records):
             if index % _YIELD_EVERY == _YIELD_EVERY - 1:
                 self._hurry()
                 await asyncio.sleep(0)
-            await self._offer(handle, batch, index, record)
+            await self._offer(record, partial(batch.report, index, record.topic))
         self._hurry()
         return batch
 
-    async def _offer(self, handle: _Handle, batch: _Batch, index: int, record: Record) -> None:
-        report = partial(batch.report, index, record.topic)
+    async def _offer(self, record: Record, report: Callable[..., None]) -> None:
+        """Queue one record, waiting for room. A handle found dead is replaced: the record was not in its hands yet."""
         while True:
-            if handle.dead:
-                batch.fatal = True
-                report(KafkaError(FATAL, "the producer was given up after a fatal error"))
-                return
+            handle = self._live_handle()
             try:
                 handle.client.produce(
                     self._names.full(record.topic),
@@ -192,12 +198,9 @@ class Producer:
                 self._hurry()
                 await self._room.wait()
             except KafkaException as exception:
-                error = exception.args[0]
-                if is_fatal(error):
-                    handle.give_up(error)
-                    batch.fatal = True
-                report(error)
-                return
+                if not handle.found_dead(exception):
+                    report(exception.args[0])
+                    return
             else:
                 return
 
@@ -224,12 +227,12 @@ class Producer:
 
     def _serve(self) -> None:
         """Serve delivery reports, errors and logs, and come back: soon while something is outstanding."""
-        self._handle.client.poll(0)
+        self._handle.serve()
         if self._handle.dead:
             # Also without a next publish: its reports must come, and readiness must be able to return.
             self._replace()
         for handle in tuple(self._dying):
-            handle.client.poll(0)
+            handle.serve()
             if len(handle.client) == 0:
                 self._dying.remove(handle)
                 self._retire(handle)

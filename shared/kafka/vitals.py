@@ -43,15 +43,13 @@ class Vitals:
             self._ask(consumer, timeout=1.0)
 
     def require_alive(self) -> None:
-        """ConsumerFailedError after a fatal client error."""
+        """ConsumerFailedError after a fatal error that came in place of a message."""
         if self._fatal is not None:
             raise ConsumerFailedError(f"consumer of group {self._group}: {self._fatal.name()}: {self._fatal.str()}")
 
     def on_error(self, error: KafkaError) -> None:
-        """The client's callback for what concerns no message."""
-        if is_fatal(error):
-            self._fatal = error
-        elif error.code() == ALL_BROKERS_DOWN:
+        """The client's callback for what concerns no message; a fatal error it raises from poll() instead."""
+        if error.code() == ALL_BROKERS_DOWN:
             self.reachable = False
         _log.warning("consumer_client_error", group=self._group, error=error.name(), reason=error.str())
 

@@ -119,7 +119,6 @@ class Life(RuleBasedStateMachine):
         self.next_offset = {P0: 0, P1: 0}
         self.undone: dict[Partition, set[int]] = {P0: set(), P1: set()}
         self.epoch = {P0: 0, P1: 0}
-        self.epoch_of: dict[int, dict[Partition, int]] = {}
         self.reassign(P0)
         self.reassign(P1)
 
