@@ -26,24 +26,39 @@ def external_servers(environ: Mapping[str, str], own: Mapping[str, str]) -> dict
     }
 
 
-def provider_environment(ports: Mapping[str, int]) -> dict[str, str]:
-    """Settings that point every provider at the simulator."""
+def provider_environment(endpoints: Mapping[str, str], twilio_auth_token: str) -> dict[str, str]:
+    """Settings that point every provider at the simulator, from the endpoints it tells when it is ready."""
+    smtp_host, _, smtp_port = endpoints["smtp"].rpartition(":")
     return {
-        "ULAK_SMTP_HOST": "127.0.0.1",
-        "ULAK_SMTP_PORT": str(ports["simulator-smtp"]),
-        "ULAK_APNS_BASE_URL": f"https://127.0.0.1:{ports['simulator-apns']}",
-        "ULAK_FCM_BASE_URL": f"https://127.0.0.1:{ports['simulator-fcm']}",
-        "ULAK_TWILIO_BASE_URL": f"http://127.0.0.1:{ports['simulator-twilio']}",
+        "ULAK_SMTP_HOST": smtp_host,
+        "ULAK_SMTP_PORT": smtp_port,
+        "ULAK_SMTP_CA_FILE": endpoints["caFile"],
+        "ULAK_SMTP_FROM_ADDRESS": "bildirim@shop.example",
+        "ULAK_SMTP_FROM_NAME": "Shop",
+        "ULAK_APNS_BASE_URL": endpoints["apns"],
+        "ULAK_APNS_CA_FILE": endpoints["caFile"],
+        "ULAK_APNS_KEY_FILE": endpoints["apnsKeyFile"],
+        "ULAK_APNS_KEY_ID": endpoints["apnsKeyId"],
+        "ULAK_APNS_TEAM_ID": endpoints["apnsTeamId"],
+        "ULAK_APNS_TOPIC": "example.shop.app",
+        "ULAK_FCM_BASE_URL": endpoints["fcm"],
+        "ULAK_FCM_CA_FILE": endpoints["caFile"],
+        "ULAK_FCM_SERVICE_ACCOUNT_FILE": endpoints["fcmServiceAccountFile"],
+        "ULAK_TWILIO_BASE_URL": endpoints["twilio"],
+        "ULAK_TWILIO_ACCOUNT_SID": endpoints["twilioAccountSid"],
+        "ULAK_TWILIO_AUTH_TOKEN": twilio_auth_token,
+        "ULAK_TWILIO_FROM_NUMBER": "+15005550006",  # Twilio's own number for tests
     }
 
 
 def simulator_environment(ports: Mapping[str, int], paths: StackPaths) -> dict[str, str]:
-    """Where the simulator listens and keeps its certificate."""
-    names = {"simulator": "HTTP", "simulator-smtp": "SMTP", "simulator-apns": "APNS", "simulator-fcm": "FCM"}
+    """Where the simulator listens and keeps its keys and certificates."""
     return {
-        **{f"ULAK_SIMULATOR_{name}_PORT": str(ports[port]) for port, name in names.items()},
-        "ULAK_SIMULATOR_TWILIO_PORT": str(ports["simulator-twilio"]),
-        "ULAK_SIMULATOR_STATE_DIR": str(paths.state / "simulator"),
+        "ULAK_SIMULATOR_PORT": str(ports["simulator"]),
+        "ULAK_SIMULATOR_SMTP_PORT": str(ports["simulator-smtp"]),
+        "ULAK_SIMULATOR_APNS_PORT": str(ports["simulator-apns"]),
+        "ULAK_SIMULATOR_FCM_PORT": str(ports["simulator-fcm"]),
+        "ULAK_SIMULATOR_STATE_DIR": str(paths.simulator),
     }
 
 
@@ -59,7 +74,7 @@ def shared_environment(
     if not environ.get("ULAK_KEY_RING"):
         environment.setdefault("ULAK_KEY_RING_FILE", str(paths.key_ring))
     if plan.simulator is not None:
-        environment |= provider_environment(ports) | simulator_environment(ports, paths)
+        environment |= simulator_environment(ports, paths)
     if "callbacks" in ports:
         environment["ULAK_PUBLIC_CALLBACK_URL"] = f"http://127.0.0.1:{ports['callbacks']}"
     return environment

@@ -55,6 +55,11 @@ class StackPaths:
         return self.state / "ports.json"
 
     @property
+    def simulator(self) -> Path:
+        """The provider simulator's keys, certificates and `endpoints.json`."""
+        return self.state / "simulator"
+
+    @property
     def key_ring(self) -> Path:
         return self.state / "keys" / "ring.json"
 

@@ -15,7 +15,8 @@ from ops.dev.status import Kind
 class ServiceSpec:
     """A process of ours: `python -m <arguments>`.
 
-    It listens on two ports of its own: `<name>` (only if `serves_http`) and `<name>-health` with /readyz.
+    It listens on two ports of its own: `<name>` (only if `serves_http`) and `<name>-health` with /readyz, which
+    is the same as `<name>` unless `own_health`.
     `url_setting` is the variable of `ulak dev env` that tells its address.
     """
 
@@ -23,6 +24,7 @@ class ServiceSpec:
     arguments: tuple[str, ...]
     kind: Kind = Kind.SERVICE
     serves_http: bool = False
+    own_health: bool = True
     url_setting: str | None = None
 
     @property
@@ -31,14 +33,16 @@ class ServiceSpec:
 
     @property
     def health_port_name(self) -> str:
-        return f"{self.name}-health"
+        return f"{self.name}-health" if self.own_health else self.name
 
     @property
     def ports(self) -> tuple[str, ...]:
-        return (self.name, self.health_port_name) if self.serves_http else (self.health_port_name,)
+        return tuple(
+            dict.fromkeys((self.name, self.health_port_name) if self.serves_http else (self.health_port_name,))
+        )
 
 
-SIMULATOR_PORTS: Final = ("simulator", "simulator-smtp", "simulator-apns", "simulator-fcm", "simulator-twilio")
+SIMULATOR_PORTS: Final = ("simulator", "simulator-smtp", "simulator-apns", "simulator-fcm")
 
 SERVICES: Final[tuple[ServiceSpec, ...]] = (
     ServiceSpec("ingest", ("services.ingest", "--surface", "general"), serves_http=True, url_setting="ULAK_INGEST_URL"),
@@ -124,7 +128,7 @@ class Plan:
 
 
 SIMULATOR: Final = ServiceSpec(
-    "simulator", ("ops.simulator",), Kind.SIMULATOR, serves_http=True, url_setting="ULAK_SIMULATOR_URL"
+    "simulator", ("ops.simulator",), Kind.SIMULATOR, True, own_health=False, url_setting="ULAK_SIMULATOR_URL"
 )
 
 

@@ -5,6 +5,7 @@ Run as `python -m ops.dev.supervisor [--only servers]`; it stays in the foregrou
 
 import asyncio
 import fcntl
+import json
 import os
 import signal
 import sys
@@ -16,7 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from ops.dev import servers as embedded
-from ops.dev.environment import exported_environment, external_servers, service_environment, shared_environment
+from ops.dev.environment import (
+    exported_environment,
+    external_servers,
+    provider_environment,
+    service_environment,
+    shared_environment,
+)
 from ops.dev.errors import AlreadyRunningError, StackError, explain_os_error
 from ops.dev.health import is_ready
 from ops.dev.logfile import bound
@@ -113,11 +120,14 @@ class Supervisor:
         self._update(environment=exported_environment(self._plan, addresses, ports, read_api_key(self._paths)))
 
         self._say("Starting servers")
-        simulator = [self._plan.simulator] if self._plan.simulator else []
-        for spec in simulator:
-            self._begin_service(spec, shared, ports)
+        simulator = self._plan.simulator
+        if simulator is not None:
+            self._begin_service(simulator, shared, ports)
         await together(self._start_server(server) for server in started)
         await self._run_steps(shared)
+        if simulator is not None:
+            await self._supervised[simulator.name].first_ready(READY_TIMEOUT_SEC)
+            shared |= self._providers()
         self._update(environment=exported_environment(self._plan, addresses, ports, read_api_key(self._paths)))
 
         self._say("Starting services")
@@ -130,6 +140,12 @@ class Supervisor:
         )
         complaints = [str(result) for result in results if isinstance(result, StackError)]
         self._update(error=" ".join(complaints))
+
+    def _providers(self) -> dict[str, str]:
+        """The providers' settings, from what the simulator wrote before it was ready."""
+        endpoints = json.loads((self._paths.simulator / "endpoints.json").read_text(encoding="utf-8"))
+        token = Path(endpoints["twilioAuthTokenFile"]).read_text(encoding="utf-8").strip()
+        return provider_environment(endpoints, token)
 
     def _declare(self, started: Sequence[Server], ports: Mapping[str, int]) -> None:
         """List all processes from the first moment, so that a reader sees what is still to come."""

@@ -56,7 +56,7 @@ class RunningServers:
 
 
 _INHERITED = frozenset({
-    "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "TZ",
+    "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "TZ", "LD_LIBRARY_PATH",
     "ULAK_JAVA", "ULAK_CACHE_DIR", "ULAK_MAVEN_REPOSITORY_URL", "XDG_CACHE_HOME", "M2_REPO",
     "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR",
 })  # fmt: skip

@@ -6,6 +6,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -117,7 +118,11 @@ class Kafka:
         from confluent_kafka.admin import AdminClient
 
         client = AdminClient({"bootstrap.servers": self.url, "socket.timeout.ms": 3000}, logger=QUIET)
-        client.list_topics(timeout=3)
+        topics = client.list_topics(timeout=3).topics
+        if "__consumer_offsets" not in topics:
+            # Made at the first question about any group, and a consumer that asks first waits 3 s for it: ask here.
+            asked = client.describe_consumer_groups(["ops.dev.check"], request_timeout=1)
+            wait(asked.values(), timeout=1)
 
     def wipe(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)

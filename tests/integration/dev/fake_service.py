@@ -1,9 +1,11 @@
 """A service for the supervisor's tests: `python -m tests.integration.dev.fake_service NAME [BEHAVIOUR]`.
 
 Answers /readyz on ULAK_HEALTH_PORT, ends with 1 at /crash, and writes a line to $FAKE_JOURNAL when it starts and stops.
-BEHAVIOUR: `dies` ends at once, `silent` is never ready, `parent` starts a process of its own.
+BEHAVIOUR: `dies` ends at once, `silent` is never ready, `parent` starts a process of its own,
+`simulator` tells endpoints.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -32,6 +34,16 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+def tell_endpoints(folder: Path) -> None:
+    """What the real simulator writes before it is ready, as far as the supervisor reads it."""
+    folder.mkdir()
+    (folder / "token").write_text("secret")
+    names = ("url", "apns", "apnsKeyFile", "apnsKeyId", "apnsTeamId", "fcm", "fcmServiceAccountFile")
+    more = ("twilio", "twilioAccountSid", "smtp", "caFile")
+    told = {**dict.fromkeys((*names, *more), "127.0.0.1:1"), "twilioAuthTokenFile": str(folder / "token")}
+    (folder / "endpoints.json").write_text(json.dumps(told))
+
+
 def main(name: str, behaviour: str = "") -> None:
     if behaviour == "dies":
         sys.exit(f"error: {name} lacks its setting")
@@ -39,6 +51,8 @@ def main(name: str, behaviour: str = "") -> None:
     if behaviour == "parent":
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         journal(f"child {child.pid}")
+    if behaviour == "simulator":
+        tell_endpoints(Path(os.environ["ULAK_SIMULATOR_STATE_DIR"]))
     server = ThreadingHTTPServer(("127.0.0.1", int(os.environ["ULAK_HEALTH_PORT"])), Handler)
 
     def stop(_number: int, _frame: FrameType | None) -> None:

@@ -17,7 +17,9 @@ def service(name: str, *behaviour: str, kind: Kind = Kind.SERVICE) -> ServiceSpe
 
 
 PLANS = {
-    "two": Plan(frozenset(), service("simulator", kind=Kind.SIMULATOR), (), (service("a"), service("b", "parent"))),
+    "two": Plan(
+        frozenset(), service("simulator", "simulator", kind=Kind.SIMULATOR), (), (service("a"), service("b", "parent"))
+    ),
     "one-dies": Plan(frozenset(), None, (), (service("a"), service("b", "dies"))),
     "one-silent": Plan(frozenset(), None, (), (service("a"), service("b", "silent"))),
 }

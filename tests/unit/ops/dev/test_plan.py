@@ -7,6 +7,7 @@ import pytest
 from ops.dev.environment import (
     exported_environment,
     external_servers,
+    provider_environment,
     service_environment,
     shared_environment,
 )
@@ -99,6 +100,30 @@ def test_a_service_gets_its_own_ports_and_only_loopback() -> None:
     assert given["LANG"] == "tr_TR.UTF-8"
     assert given["ULAK_KEY_RING_FILE"] == "/state/keys/ring.json"
     assert "ULAK_HTTP_PORT" not in service_environment(shared, relay, PORTS)
+
+
+def test_every_provider_is_pointed_at_the_simulator() -> None:
+    endpoints = {
+        "smtp": "127.0.0.1:25",
+        "caFile": "/s/ca.pem",
+        "apns": "https://127.0.0.1:1",
+        "apnsKeyFile": "/s/key.p8",
+        "apnsKeyId": "K",
+        "apnsTeamId": "T",
+        "fcm": "https://127.0.0.1:2",
+        "fcmServiceAccountFile": "/s/account.json",
+        "twilio": "http://127.0.0.1:3",
+        "twilioAccountSid": "AC",
+    }
+    settings = provider_environment(endpoints, "token")
+    assert settings["ULAK_SMTP_HOST"] == "127.0.0.1"
+    assert settings["ULAK_SMTP_PORT"] == "25"
+    assert settings["ULAK_TWILIO_AUTH_TOKEN"] == "token"
+    assert {value for name, value in settings.items() if name.endswith("_BASE_URL")} == {
+        endpoints["apns"],
+        endpoints["fcm"],
+        endpoints["twilio"],
+    }
 
 
 @pytest.mark.parametrize("setting", [{"ULAK_KEY_RING": "{}"}, {"ULAK_KEY_RING_FILE": "/elsewhere/ring.json"}])
