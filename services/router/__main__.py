@@ -24,6 +24,7 @@ from shared.content.render import Renderer
 from shared.core.sealing import Purpose, seal
 from shared.kafka.consumer import Consumer
 from shared.kafka.dead_letters import DeadLetterWriter
+from shared.kafka.metrics import MetricsObserver
 from shared.kafka.producer import Producer
 from shared.kafka.settings import KafkaSettings
 from shared.postgres.catalogue import CatalogueCache
@@ -84,7 +85,9 @@ def parse_inputs(arguments: Sequence[str] | None = None) -> Inputs:
 async def serve(inputs: Inputs, settings: Settings, ring_source: RingSource, stop: Stop) -> None:
     """Run every input until stop; a consumer that fails ends the process, so that a fresh one takes over."""
     async with AsyncExitStack() as stack:
-        producer = await stack.enter_async_context(Producer.open(settings.kafka, name="router"))
+        producer = await stack.enter_async_context(
+            Producer.open(settings.kafka, name="router", observer=MetricsObserver())
+        )
         consumers: dict[str, Consumer[Any]] = {}
         for message_class in inputs.classes:
             name = f"requests-{message_class.label}"
@@ -112,23 +115,26 @@ async def _requests(
     ring_source: RingSource,
     producer: Producer,
 ) -> Consumer[RequestHint]:
-    parts = await _parts(stack, name, settings, ring_source)
+    parts, observer = await _parts(stack, name, settings, ring_source), MetricsObserver()
     return Consumer(
         settings.kafka,
         group=f"ulak-router-{name}",
         topics=[notification_requests(message_class)],
         decode=lambda value, _headers: decode(RequestHint, value),
         handle=RequestHandler(parts.store, parts.decider, producer, DEFAULT_CHANNELS, _now),
-        dead_letters=DeadLetterWriter(producer, dlq_topic=ROUTER_DLQ, service_version=version("ulak")),
+        dead_letters=DeadLetterWriter(
+            producer, dlq_topic=ROUTER_DLQ, service_version=version("ulak"), observer=observer
+        ),
         batch_size=settings.router.batch_size,
         max_in_flight=settings.router.max_in_flight,
+        observer=observer,
     )
 
 
 async def _events(
     stack: AsyncExitStack, settings: Settings, ring_source: RingSource, producer: Producer
 ) -> Consumer[Any]:
-    parts = await _parts(stack, "events", settings, ring_source)
+    parts, observer = await _parts(stack, "events", settings, ring_source), MetricsObserver()
     return Consumer(
         settings.kafka,
         group="ulak-router-events",
@@ -149,9 +155,11 @@ async def _events(
             dlq_topic=ROUTER_DLQ,
             service_version=version("ulak"),
             seal=lambda value: seal(ring_source.ring, Purpose.OUTBOX, DLQ_ROW, value),
+            observer=observer,
         ),
         batch_size=settings.router.batch_size,
         max_in_flight=settings.router.max_in_flight,
+        observer=observer,
     )
 
 

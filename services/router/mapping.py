@@ -51,15 +51,6 @@ def apply(mapping: EventMapping, body: Mapping[str, Any]) -> Mapped | Unmappable
     return Mapped(recipient, params, None if business_key is None else str(business_key)[:_BUSINESS_KEY_CHARS])
 
 
-def check_expression(expression: str) -> str | None:
-    """What is wrong with a JMESPath expression, or None."""
-    try:
-        _compiled(expression)
-    except JMESPathError as error:
-        return str(error).splitlines()[0]
-    return None
-
-
 def _search(expression: str, body: Mapping[str, Any]) -> Any:
     return _compiled(expression).search(body)
 
