@@ -9,10 +9,10 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import structlog
@@ -99,7 +99,7 @@ class Pipeline:
         groups: dict[str, list[tuple[DeliveryRow, Prepared]]] = defaultdict(list)
         for row, prepared in ready:
             groups[SIMULATED if row.mode == "test" else self._route(row)].append((row, prepared))
-        await asyncio.gather(*(self._work(batch, provider, group) for provider, group in groups.items()))
+        await _together(self._work(batch, provider, group) for provider, group in groups.items())
         return batch.rejections
 
     # ------------------------------------------------------------ before the claim
@@ -212,7 +212,7 @@ class Pipeline:
             async with turns:
                 await self._send_chunk(batch, sender, chunk)
 
-        await asyncio.gather(*(in_turn(chunk) for chunk in self._chunks(group, sender.concurrency)))
+        await _together(in_turn(chunk) for chunk in self._chunks(group, sender.concurrency))
 
     def _chunks(
         self, group: Sequence[tuple[DeliveryRow, Prepared]], concurrency: int
@@ -375,6 +375,14 @@ class Pipeline:
 
     def _reject(self, batch: _Batch, key: DeliveryKey, reason: str, detail: str) -> None:
         batch.rejections.append(Rejection(batch.messages[key][0], reason, detail))
+
+
+async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """All of it to its end, then the first error: what is on the wire is never left behind by a failure beside it."""
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
 
 
 def _by_key(received: Sequence[Received[DeliveryHint]]) -> dict[DeliveryKey, tuple[int, Received[DeliveryHint]]]:

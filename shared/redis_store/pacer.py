@@ -96,10 +96,11 @@ class Pacer:
         until = self._clock() + seconds
         for met_by in (True, False) if critical else (False,):
             self._drained_until[account, met_by] = max(until, self._drained_until.get((account, met_by), until))
-        try:
-            await self._buckets.drain(account, seconds, critical=critical)
-        except RedisError as error:
-            self._redis_gone(error)
+        if account in self._quotas:  # of the others nobody asks Redis
+            try:
+                await self._buckets.drain(account, seconds, critical=critical)
+            except RedisError as error:
+                self._redis_gone(error)
         _log.warning("account_drained", account=account, seconds=seconds, critical=critical)
 
     async def _once(self, account: str, quota: Quota | None, wanted: int, *, critical: bool) -> Grant:

@@ -1,0 +1,122 @@
+"""The provider simulator as a process of its own, and settings that point the real senders at it."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from pydantic import SecretStr
+
+from shared.providers.email.smtp.settings import SmtpSettings
+from shared.providers.push.apns.settings import ApnsSettings
+from shared.providers.push.fcm.settings import FcmSettings
+from shared.providers.sms.twilio.settings import TwilioSettings
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """One running simulator: what it received, and faults to come."""
+
+    endpoints: dict[str, str]
+
+    @property
+    def url(self) -> str:
+        return self.endpoints["twilio"]
+
+    @property
+    def ca_file(self) -> Path:
+        return Path(self.endpoints["caFile"])
+
+    async def fault(self, provider: str, *, times: int | None = None, **action: Any) -> None:
+        body: dict[str, Any] = {"provider": provider, "action": action}
+        if times is not None:
+            body["times"] = times
+        async with httpx.AsyncClient(trust_env=False) as client:
+            (await client.post(f"{self.url}/_sim/faults", json=body)).raise_for_status()
+
+    async def messages(self, provider: str) -> list[dict[str, Any]]:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            reply = await client.get(f"{self.url}/_sim/messages", params={"provider": provider})
+        reply.raise_for_status()
+        return list(reply.json()["messages"])
+
+    async def accepted(self, provider: str) -> list[dict[str, Any]]:
+        return [message for message in await self.messages(provider) if message["accepted"]]
+
+    async def forget(self) -> None:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            (await client.delete(f"{self.url}/_sim")).raise_for_status()
+
+    def smtp(self, **changes: Any) -> SmtpSettings:
+        host, _, port = self.endpoints["smtp"].rpartition(":")
+        values: dict[str, Any] = {
+            "host": host,
+            "port": int(port),
+            "from_address": "no-reply@shop.example",
+            "from_name": "Mağaza",
+            "ca_file": self.ca_file,
+        }
+        return SmtpSettings(**(values | changes))
+
+    def apns(self, **changes: Any) -> ApnsSettings:
+        values: dict[str, Any] = {
+            "key_file": Path(self.endpoints["apnsKeyFile"]),
+            "key_id": self.endpoints["apnsKeyId"],
+            "team_id": self.endpoints["apnsTeamId"],
+            "topic": "com.example.shop",
+            "base_url": self.endpoints["apns"],
+            "ca_file": self.ca_file,
+        }
+        return ApnsSettings(**(values | changes))
+
+    def fcm(self, **changes: Any) -> FcmSettings:
+        values: dict[str, Any] = {
+            "service_account_file": Path(self.endpoints["fcmServiceAccountFile"]),
+            "base_url": self.endpoints["fcm"],
+            "ca_file": self.ca_file,
+        }
+        return FcmSettings(**(values | changes))
+
+    def twilio(self, **changes: Any) -> TwilioSettings:
+        values: dict[str, Any] = {
+            "account_sid": self.endpoints["twilioAccountSid"],
+            "auth_token": SecretStr(Path(self.endpoints["twilioAuthTokenFile"]).read_text(encoding="ascii").strip()),
+            "from_number": "+12025550123",
+            "base_url": self.endpoints["twilio"],
+        }
+        return TwilioSettings(**(values | changes))
+
+
+@pytest.fixture(scope="session")
+def simulator_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
+    folder = tmp_path_factory.mktemp("simulator")
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ops.simulator", "--state-dir", str(folder / "state"), "--receipts", "withheld"],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=Path(__file__).parents[3],
+        )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, (folder / "log").read_text()
+        yield Simulator(orjson.loads(line))
+    finally:
+        process.terminate()
+        process.wait(10)
+        process.stdout.close()
+
+
+@pytest.fixture
+async def simulator(simulator_process: Simulator) -> AsyncIterator[Simulator]:
+    await simulator_process.forget()
+    yield simulator_process
+    await simulator_process.forget()
+    await asyncio.sleep(0)
