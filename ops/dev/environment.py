@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ops.demo.shop import shop_dsn
 from ops.dev.paths import StackPaths
 from ops.dev.plan import Plan, ServiceSpec
 
@@ -75,6 +76,7 @@ def shared_environment(
         environment.setdefault("ULAK_KEY_RING_FILE", str(paths.key_ring))
     if plan.simulator is not None:
         environment |= simulator_environment(ports, paths)
+        environment.setdefault("ULAK_RELAY_SOURCES", shop_dsn(environment["ULAK_POSTGRES_DSN"]))
     if "callbacks" in ports:
         environment["ULAK_PUBLIC_CALLBACK_URL"] = f"http://127.0.0.1:{ports['callbacks']}"
     return environment

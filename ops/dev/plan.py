@@ -57,7 +57,7 @@ SERVICES: Final[tuple[ServiceSpec, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class SetupStep:
-    """A command that prepares the servers: `python -m ops.cli <arguments>`. Runs at every start, so it is idempotent.
+    """A command that prepares the servers: `python -m <module> <arguments>`. May run at every start: it is idempotent.
 
     `after` names the steps it waits for; others run at the same time. `needed` may skip it.
     `output` is where its standard output is kept, readable by the owner only; None lets it go to its log.
@@ -68,10 +68,11 @@ class SetupStep:
     after: tuple[str, ...] = ()
     needed: Callable[[StackPaths, Mapping[str, str]], bool] = lambda _paths, _environment: True
     output: Callable[[StackPaths], Path] | None = None
+    module: str = "ops.cli"
 
     @property
     def argv(self) -> tuple[str, ...]:
-        return (sys.executable, "-m", "ops.cli", *self.arguments)
+        return (sys.executable, "-m", self.module, *self.arguments)
 
 
 def _has_no_ring(_paths: StackPaths, environment: Mapping[str, str]) -> bool:
@@ -82,6 +83,13 @@ def _has_no_ring(_paths: StackPaths, environment: Mapping[str, str]) -> bool:
 def _has_no_api_key(paths: StackPaths, _environment: Mapping[str, str]) -> bool:
     return read_api_key(paths) is None
 
+
+def _is_not_there(file: str) -> Callable[[StackPaths, Mapping[str, str]], bool]:
+    return lambda paths, _environment: not (paths.state / file).exists()
+
+
+SAMPLE: Final = Path(__file__).parents[1] / "demo" / "sample"
+"""The demo's types, templates, mappings and users: something to send from the first minute."""
 
 SETUP: Final[tuple[SetupStep, ...]] = (
     SetupStep("keys", ("keys", "new"), needed=_has_no_ring),
@@ -94,6 +102,22 @@ SETUP: Final[tuple[SetupStep, ...]] = (
         after=("keys", "schema"),
         needed=_has_no_api_key,
         output=lambda paths: paths.api_key,
+    ),
+    SetupStep("shop", (), module="ops.demo.shop"),
+    # Loaded once: what a developer changes afterwards is theirs.
+    SetupStep(
+        "sample-templates",
+        ("templates", "push", str(SAMPLE / "catalogue"), "--json"),
+        after=("schema",),
+        needed=_is_not_there("sample-templates.json"),
+        output=lambda paths: paths.state / "sample-templates.json",
+    ),
+    SetupStep(
+        "sample-users",
+        ("users", "push", str(SAMPLE / "users.yaml"), "--json"),
+        after=("keys", "sample-templates"),
+        needed=_is_not_there("sample-users.json"),
+        output=lambda paths: paths.state / "sample-users.json",
     ),
 )
 
