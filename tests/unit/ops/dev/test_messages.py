@@ -82,8 +82,8 @@ def test_the_watchdog_knows_who_still_lives(lines: list[str], groups: dict[int, 
 
 
 def test_kafka_is_configured_for_a_folder_with_any_name() -> None:
-    lines = configuration(Path("/work/ş\\x"), 1, 2).splitlines()
-    assert "log.dirs=/work/\\u015f\\\\x" in lines
+    lines = configuration(Path("/data/ş\\x"), 1, 2).splitlines()
+    assert "log.dirs=/data/\\u015f\\\\x" in lines
     assert "auto.create.topics.enable=false" in lines
     assert "advertised.listeners=PLAINTEXT://127.0.0.1:1" in lines
 
