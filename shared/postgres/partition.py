@@ -27,9 +27,12 @@ PARTITIONED: Final = ("deliveries", "delivery_log", "contents", "notifications")
 """In the order in which a day's partitions go: nothing is left that points to a notification that is gone."""
 
 _STORAGE: Final = {
-    # A delivery's row is rewritten two or three times within seconds: free room keeps the updates HOT.
-    "deliveries": "fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05",
-    "notifications": "fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05",
+    # Every row is rewritten within seconds of its page being filled, and the new version fits beside the old one only
+    # in half-empty pages. Measured on PostgreSQL 15 with 150,000 rows in batches of 1,000, at 85, 70 and 50 %:
+    # HOT updates of deliveries (three each) 33, 61 and 94 %, heap 196, 164 and 123 MB, because pruning frees what
+    # would else be dead; of notifications (one each) 16, 47 and 100 %, heap the same, index half the size.
+    "deliveries": "fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05",
+    "notifications": "fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05",
     "contents": "fillfactor = 100",
     "delivery_log": "fillfactor = 100",
 }

@@ -70,7 +70,7 @@ async def test_keys_indexes_and_storage_are_the_parents(pool: Pool) -> None:
     columns = sorted(row["def"].partition("btree ")[2] for row in indexes)
     assert columns == ["(id)", "(user_id, id)"]
     options = await pool.fetchval("SELECT reloptions FROM pg_class WHERE relname = 'deliveries_20200301'")
-    assert "fillfactor=70" in options
+    assert "fillfactor=50" in options
 
 
 async def test_created_while_a_long_transaction_writes(pool: Pool, plant: Plant, id_of: IdOf) -> None:

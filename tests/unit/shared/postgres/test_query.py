@@ -1,12 +1,16 @@
 """Queries files are read by name, and a malformed one is refused with its fault."""
 
+import re
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+import shared.postgres.query
 from shared.postgres.errors import QueryFileError
 from shared.postgres.query import load_queries, parse_queries
 
+FILES: Final = sorted(path.stem for path in (Path(shared.postgres.query.__file__).parent / "queries").glob("*.sql"))
 TEXT = """-- What this file is for.
 
 -- name: one
@@ -52,9 +56,16 @@ def test_a_missing_file_is_named() -> None:
 
 
 def test_every_file_of_the_package_is_well_formed() -> None:
-    import shared.postgres.query
+    assert FILES
+    for file in FILES:
+        assert load_queries(file)
 
-    files = sorted((Path(shared.postgres.query.__file__).parent / "queries").glob("*.sql"))
-    assert files
-    for path in files:
-        assert load_queries(path.stem)
+
+@pytest.mark.parametrize("file", FILES)
+def test_batches_of_hot_rows_carry_their_bounds(file: str) -> None:
+    """Without the smallest and largest id beside `= ANY(ids)` every partition is looked through (docs/data.md)."""
+    for name, text in load_queries(file).items():
+        statement = "\n".join(line.partition("--")[0] for line in text.splitlines())
+        if re.search(r"ulak\.(notifications|deliveries|contents|delivery_log)\b", statement):
+            for column in re.findall(r"([\w.]*\b(?:notification_id|id)) = ANY\s*\(", statement):
+                assert f"{column} BETWEEN" in statement, f"{file}.sql: {name}"
