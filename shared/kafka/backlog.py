@@ -126,7 +126,7 @@ class Backlog(Generic[T]):
     def held_due(self, now: datetime) -> list[Entry[T]]:
         """The held entries at the head of their partition that are to be looked at again."""
         heads = [assignment.queue[0] for assignment in self._assignments.values() if assignment.queue]
-        return [entry for entry in heads if entry.held and (entry.due is None or entry.due <= now)]
+        return [entry for entry in heads if entry.held and _is_due(entry, now)]
 
     def take(self, limit: int, now: datetime) -> list[Entry[T]]:
         """Up to `limit` entries that are due, partitions taking turns at going first; they are in flight then."""
@@ -139,7 +139,7 @@ class Backlog(Generic[T]):
             queue = assignment.queue
             while queue and len(taken) < limit:
                 head = queue[0]
-                if head.held or (head.due is not None and head.due > now):
+                if head.held or not _is_due(head, now):
                     break
                 taken.append(queue.popleft())
             assignment.in_flight += len(taken) - before
@@ -149,6 +149,16 @@ class Backlog(Generic[T]):
     def live(self, entries: Iterable[Entry[T]]) -> list[Entry[T]]:
         """Those entries that are still ours and not being given up."""
         return [entry for entry in entries if self._live(entry)]
+
+    def workable(self, now: datetime) -> int:
+        """Buffered entries of partitions whose head may be worked on. What waits for its time or is held must not
+        count as work at hand, or it would stop the other partitions.
+        """
+        return sum(
+            len(assignment.queue)
+            for assignment in self._assignments.values()
+            if assignment.queue and not assignment.queue[0].held and _is_due(assignment.queue[0], now)
+        )
 
     def finish(self, entries: Iterable[Entry[T]]) -> None:
         """The work of these entries is durable: their offsets count. Stale ones are ignored."""
@@ -219,3 +229,7 @@ class Backlog(Generic[T]):
     def _clear(self, assignment: _Assignment[T]) -> None:
         self.buffered -= len(assignment.queue)
         assignment.queue.clear()
+
+
+def _is_due(entry: Entry[T], now: datetime) -> bool:
+    return entry.due is None or entry.due <= now

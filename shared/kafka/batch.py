@@ -86,7 +86,9 @@ class BatchRunner(Generic[T]):
             started = time.monotonic()
             try:
                 rejections = await self._call(readable)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the batch is tried again and nothing is lost
+            # Whatever it is, the batch is tried again and nothing is lost.
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - see above
+                _let_our_own_end_pass(error)
                 self._observer.handler_failed(self._group, type(error).__name__)
                 _log.error("handler_failed", **self._failure(error, attempt), messages=len(readable))
                 if not await self._back_off(batch, attempt):
@@ -114,7 +116,9 @@ class BatchRunner(Generic[T]):
             attempt += 1
             try:
                 await self._dead_letters.write(letters)
-            except Exception as error:  # noqa: BLE001 - never commit past it: tried again, and not ready until then
+            # Never commit past it: it is tried again, and the consumer is not ready until it succeeds.
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - see above
+                _let_our_own_end_pass(error)
                 self._failing.add(id(batch))
                 self._desk.dead_letters_failing = True
                 self._observer.dead_letter_write_failed(self._dead_letters.dlq_topic)
@@ -146,7 +150,7 @@ class BatchRunner(Generic[T]):
                 async with asyncio.timeout(remaining):
                     await give_up.wait()
 
-    def _failure(self, error: Exception, attempt: int) -> Mapping[str, object]:
+    def _failure(self, error: BaseException, attempt: int) -> Mapping[str, object]:
         """What may be logged of an error: never its message, which may quote a row or a body."""
         frames = traceback.extract_tb(error.__traceback__)[-3:]
         return {
@@ -179,6 +183,15 @@ class _Batch(Generic[T]):
     def letters(self) -> list[DeadLetter]:
         """The dead among the entries that are left."""
         return [self._dead[id(entry)] for entry in self.entries if id(entry) in self._dead]
+
+
+def _let_our_own_end_pass(error: BaseException) -> None:
+    """Raise again if it is this task that is cancelled. A cancellation that leaks out of a handler (it awaited a task
+    that somebody cancelled) is a failure like any other: ending here would leave the batch undone for good.
+    """
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise error
 
 
 def _letter(entry: Entry[T], error_class: str, error_message: str, attempts: int) -> DeadLetter:

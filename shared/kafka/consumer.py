@@ -76,6 +76,7 @@ class Consumer(Generic[T]):
         self._work_event = asyncio.Event()
         self._ended = asyncio.Event()
         self._running = False
+        self._failure: BaseException | None = None
         observer = observer or MetricsObserver()
         self._poller: Final = Poller(
             settings,
@@ -123,8 +124,9 @@ class Consumer(Generic[T]):
             await asyncio.gather(*tasks, return_exceptions=True)
             self._running = False
             self._ended.set()
-        if self._poller.failure is not None:
-            raise self._poller.failure
+        failure = self._failure or self._poller.failure
+        if failure is not None:
+            raise failure
 
     async def stop(self) -> None:
         """Take nothing new, let handlers finish for at most `drain_sec`, commit, leave the group (G1). Idempotent."""
@@ -166,12 +168,19 @@ class Consumer(Generic[T]):
                 task = asyncio.create_task(self._batches.run(batch))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
-                task.add_done_callback(lambda _: self._work_event.set())
+                task.add_done_callback(self._on_batch_end)
             if self._poller.stopping:
                 await self._await_end()
                 return
             await self._work_event.wait()
             self._work_event.clear()
+
+    def _on_batch_end(self, task: asyncio.Task[None]) -> None:
+        """A batch that ends by an error is a fault of the engine: its partitions could never be committed again."""
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = task.exception()
+            self._poller.stop()
+        self._work_event.set()
 
     async def _await_end(self) -> None:
         """Wait for the thread to drain and leave; shutdown goes on without it if the broker does not let it."""

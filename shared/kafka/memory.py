@@ -13,8 +13,8 @@ class InMemoryProducer:
     """Keeps acknowledged records in `records`, in order.
 
     topics: the topics that exist, or None for all. The broker can be taken away (`stall`, `resume`): publish then
-    waits, and try_publish answers False once `capacity` records wait, as with a full local queue. `fail_next(reason)`
-    lets the next publish fail for all its records.
+    waits and try_publish answers False. More than `capacity` records at once do not fit try_publish, as with a full
+    local queue. `fail_next(reason)` lets the next publish fail for all its records.
     """
 
     def __init__(self, *, topics: Collection[str] | None = None, capacity: int = 100_000) -> None:
@@ -78,7 +78,7 @@ class InMemoryProducer:
 
     async def try_publish(self, records: Sequence[Record]) -> bool:
         """As `Producer.try_publish`."""
-        if self._queued + len(records) > self._capacity:
+        if self._queued + len(records) > self._capacity or not self.ready():
             return False
         try:
             await self.publish(records)

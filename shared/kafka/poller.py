@@ -190,7 +190,7 @@ class Poller(Generic[T]):
             consumer.close()
 
     def _turn(self, consumer: confluent_kafka.Consumer) -> None:
-        full = self._wait_for_room()
+        full = self._wait_for_room(self._clock())
         now = self._clock()
         with self._lock:
             self._look_again_at_held(now)
@@ -213,17 +213,17 @@ class Poller(Generic[T]):
         if arrived or plan.resume or plan.look_again_at is not None:
             self._wake()
 
-    def _wait_for_room(self) -> bool:
-        """Whether the buffer is full, also after a short wait for the handlers to take from it."""
+    def _wait_for_room(self, now: datetime) -> bool:
+        """Whether enough work is at hand, also after a short wait for the handlers to take from it."""
         with self._lock:
-            resting, self._full = self._full, self._limits.full(self._backlog.buffered, was_full=self._full)
+            resting, self._full = self._full, self._is_full(now)
             if self._full and not resting:
-                self._lock.wait_for(
-                    lambda: self._stopping or not self._limits.full(self._backlog.buffered, was_full=True),
-                    _FULL_WAIT_SEC,
-                )
-                self._full = self._limits.full(self._backlog.buffered, was_full=True)
+                self._lock.wait_for(lambda: self._stopping or not self._is_full(now), _FULL_WAIT_SEC)
+                self._full = self._is_full(now)
             return self._full
+
+    def _is_full(self, now: datetime) -> bool:
+        return self._limits.full(self._backlog.workable(now), was_full=self._full)
 
     def _look_again_at_held(self, now: datetime) -> None:
         for entry in self._backlog.held_due(now):

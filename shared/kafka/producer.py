@@ -155,13 +155,16 @@ class Producer:
             raise PublishError(batch.failed, permanent=frozenset(batch.permanent), fatal=batch.fatal)
 
     async def try_publish(self, records: Sequence[Record]) -> bool:
-        """True when all are acknowledged. False if not: at once, with nothing queued, when the queue has no room.
+        """True when all are acknowledged. False if not: at once, with nothing queued, when no broker answers or the
+        queue has no room.
 
         For callers with a row to fall back on (ingest): never raises for what the queue or the broker says.
         """
         room = self._settings.queue_buffering_max_messages - self.queued()
-        if self._handle.dead or len(records) > room:
+        if len(records) > room:
             self._observer.queue_full()
+            return False
+        if not self.ready():
             return False
         try:
             await self.publish(records)

@@ -68,7 +68,9 @@ class Publisher(Protocol):
         ...
 
     async def try_publish(self, records: Sequence[Record]) -> bool:
-        """True when all are acknowledged; False at once if the local queue has no room, or if a record failed."""
+        """True when all are acknowledged. False if a record failed, or at once if no broker answers or the local queue
+        has no room.
+        """
         ...
 
     def ready(self) -> bool:

@@ -162,7 +162,7 @@ async def test_delayed_retry_does_not_block_shorter_one_K6(settings: KafkaSettin
 
 
 async def test_a_delayed_head_pauses_its_own_partition_only_K6(settings: KafkaSettings, producer: Producer) -> None:
-    await create_topics(settings, t=6, t_dlq=1)
+    await create_topics(settings, t=3, t_dlq=1)
     now = datetime.now(UTC)
     late = [Record("t", b"late", (now + timedelta(hours=1)).isoformat().encode())]
     soon = [Record("t", str(i).encode(), now.isoformat().encode()) for i in range(40)]
@@ -171,10 +171,9 @@ async def test_a_delayed_head_pauses_its_own_partition_only_K6(settings: KafkaSe
     inbox = Inbox()
     member = consumer(settings, inbox, producer, not_before=datetime.fromisoformat)
     async with running(member):
-        (blocked,) = {
-            message.partition() for message in await read_all(settings, "t", partitions=6) if message.key() == b"late"
-        }
-        expected = [m for m in await read_all(settings, "t", partitions=6) if m.partition() != blocked]
+        written = await read_all(settings, "t", partitions=3)
+        (blocked,) = {message.partition() for message in written if message.key() == b"late"}
+        expected = [message for message in written if message.partition() != blocked]
         await until(lambda: len(inbox.messages) == len(expected))
         assert {partition.number for partition in member.paused()} == {blocked}
 
@@ -379,6 +378,20 @@ async def test_a_failing_batch_does_not_hold_the_shutdown_G1(settings: KafkaSett
         begun = time.monotonic()
     assert time.monotonic() - begun < 5.0
     assert calls == 1
+
+
+async def test_an_error_of_the_engine_itself_ends_the_consumer(settings: KafkaSettings, producer: Producer) -> None:
+    """A batch that is lost to a fault of ours must not leave a consumer that looks alive and never commits."""
+    await create_topics(settings, t=1, t_dlq=1)
+    await producer.publish(numbered(3))
+
+    class Broken(Observer):
+        def batch_handled(self, group: str, size: int, duration_sec: float) -> None:
+            raise RuntimeError("broken observer")
+
+    with pytest.raises(RuntimeError, match="broken observer"):
+        await consumer(settings, Inbox(), producer, observer=Broken()).run()
+    assert await committed(settings) == [-1001]
 
 
 async def test_a_missing_topic_ends_the_consumer_with_the_remedy(settings: KafkaSettings, producer: Producer) -> None:

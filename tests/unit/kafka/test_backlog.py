@@ -102,6 +102,13 @@ def test_a_held_message_is_never_handed_out_however_late() -> None:
     assert work.states()[P0] == PartitionState(LATER, held=True)
 
 
+def test_what_waits_or_is_held_is_no_work_at_hand_K6() -> None:
+    work = backlog(entry(P0, 0, due=LATER), entry(P0, 1), entry(P1, 0), entry(P1, 1))
+    assert (work.buffered, work.workable(NOW), work.workable(LATER)) == (4, 2, 4)
+    held = backlog(entry(P0, 0, due=NOW, held=True), entry(P0, 1), entry(P1, 0))
+    assert held.workable(LATER) == 1
+
+
 def test_partitions_take_turns_at_going_first() -> None:
     work = backlog(*(entry(partition, offset) for partition in (P0, P1) for offset in range(4)))
     assert {work.take(1, NOW)[0].partition for _ in range(2)} == {P0, P1}

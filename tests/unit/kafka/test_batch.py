@@ -91,6 +91,19 @@ async def test_a_handler_that_raises_gets_the_same_batch_again_and_nothing_count
     assert desk.backlog.to_commit() == {P0: 2}
 
 
+async def test_a_cancellation_that_leaks_out_of_a_handler_is_a_failure_like_any_other() -> None:
+    desk, calls = Desk(), list[list[str]]()
+
+    def answer(call: int) -> Sequence[Rejection]:
+        if call == 1:
+            raise asyncio.CancelledError
+        return ()
+
+    await runner(desk, recording(calls, answer), InMemoryProducer()).run(desk.batch("a"))
+    assert calls == [["a"]] * 2
+    assert desk.backlog.to_commit() == {P0: 1}
+
+
 async def test_poison_goes_to_the_dead_letters_and_the_others_to_the_handler_K7() -> None:
     desk, calls, producer = Desk(), list[list[str]](), InMemoryProducer()
     await runner(desk, recording(calls), producer).run(desk.batch("a", "poison", "b"))
