@@ -8,7 +8,7 @@ import pytest
 from shared.kafka.memory import InMemoryProducer
 from shared.kafka.producer import Producer, Publisher, PublishError, Record
 from shared.kafka.settings import KafkaSettings
-from tests.integration.kafka.harness import create_topics, read_all, until
+from tests.integration.kafka.harness import create_topics, delete_topics, read_all, until
 
 Written = list[tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]]
 CAPACITY = 50
@@ -46,6 +46,7 @@ async def subject(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
     async with Producer.open(settings, name="contract") as producer:
         await until(producer.ready)
         yield Subject(producer, read)
+    delete_topics(settings)
 
 
 async def test_all_is_written_in_order_with_headers_when_publish_returns(subject: Subject) -> None:

@@ -1,15 +1,16 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from shared.kafka.producer import Producer
 from shared.kafka.settings import KafkaSettings
+from tests.integration.kafka.harness import delete_topics
 
 
 @pytest.fixture
-def settings(kafka_settings: KafkaSettings) -> KafkaSettings:
+def settings(kafka_settings: KafkaSettings) -> Iterator[KafkaSettings]:
     """Time-outs as short as the broker allows."""
-    return kafka_settings.model_copy(
+    yield kafka_settings.model_copy(
         update={
             "session_timeout_ms": 6_000,
             "heartbeat_interval_ms": 500,
@@ -17,6 +18,7 @@ def settings(kafka_settings: KafkaSettings) -> KafkaSettings:
             "missing_topic_timeout_ms": 500,
         }
     )
+    delete_topics(kafka_settings)
 
 
 @pytest.fixture

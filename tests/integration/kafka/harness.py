@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import confluent_kafka
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from shared.kafka.consumer import Consumer, RetryDelay
 from shared.kafka.dead_letters import DeadLetterWriter
@@ -86,6 +87,14 @@ async def create_topics(settings: KafkaSettings, **partitions: int) -> None:
         settings, [TopicSpec(name.replace("_", "-"), count, HOUR_MS) for name, count in partitions.items()]
     )
     assert not report.missing
+
+
+def delete_topics(settings: KafkaSettings) -> None:
+    """Remove every topic of the test's prefix, so that a broker that outlives the tests stays tidy."""
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    names = [name for name in admin.list_topics(timeout=10.0).topics if name.startswith(settings.topic_prefix)]
+    for future in admin.delete_topics(names).values() if names else ():
+        future.result(timeout=10.0)
 
 
 def consumer(

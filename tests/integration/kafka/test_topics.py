@@ -4,7 +4,6 @@ import asyncio
 import json
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
 from ops.cli.topics import app
@@ -75,6 +74,3 @@ def test_the_commands_create_and_judge_every_declared_topic(settings: KafkaSetti
     told = runner.invoke(app, ["check"], env=environment)
     assert told.exit_code == 1
     assert "partitions is 1, declared is 24" in " ".join(told.stdout.split())
-    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    for future in admin.delete_topics(names).values():
-        future.result(timeout=30.0)
