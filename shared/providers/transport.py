@@ -7,20 +7,14 @@ from pathlib import Path
 from typing import Final
 
 from pyreqwest.client import Client, ClientBuilder
-from pyreqwest.exceptions import (
-    BodyDecodeError,
-    ClientClosedError,
-    ConnectError,
-    ConnectTimeoutError,
-    DetailedPyreqwestError,
-    PoolTimeoutError,
-    RequestError,
-)
+from pyreqwest.exceptions import ClientClosedError, PoolTimeoutError, RequestError
 
-from shared.core.ports import Reply, ReplyLostError, Transport, UnsentError, UntrustedError
+from shared.core.ports import Reply, ReplyLostError, Transport, TransportError, UnsentError, UntrustedError
 
 CONNECT_TIMEOUT_SEC: Final = 5.0
 """Shorter than the shortest send deadline (OTP, 7 s), so that an unreachable provider is known as unsent."""
+_CONNECTING: Final = "client error (connect)"
+_TLS_MARKS: Final = ("certificate", "corrupt message", "received fatal alert")
 _PING_SEC: Final = 60.0
 """Finds connections that died silently (a NAT that forgot them) before a message does."""
 
@@ -38,21 +32,25 @@ class ReqwestTransport:
         try:
             response = await request.send()
             content = bytes(await response.bytes())
-        except (ConnectError, ConnectTimeoutError) as error:
-            causes = _causes(error)
-            if "certificate" in causes or "tls" in causes:
-                raise UntrustedError("TLS failed: check the provider's URL and its CA file") from error
-            raise UnsentError("no connection to the provider") from error
-        except (PoolTimeoutError, ClientClosedError) as error:
-            raise UnsentError("no connection was free") from error
-        except (RequestError, BodyDecodeError) as error:
-            raise ReplyLostError(f"no reply: {type(error).__name__}") from error
+        except RequestError as error:
+            raise _translated(error) from error
         return Reply(response.status, {name.lower(): value for name, value in response.headers.items()}, content)
 
 
-def _causes(error: DetailedPyreqwestError) -> str:
-    causes = error.details["causes"] or []
-    return " ".join(cause["message"] for cause in causes).lower()
+def _translated(error: RequestError) -> TransportError:
+    """What an error means for the request.
+
+    The classes do not tell: to pyreqwest everything before the reply's head is a ConnectError or ConnectTimeoutError, also
+    a connection that was lost after the request was written. Only hyper's own cause does: it names the phase.
+    """
+    if isinstance(error, PoolTimeoutError | ClientClosedError):
+        return UnsentError("no connection was free")
+    causes = [cause["message"].lower() for cause in error.details["causes"] or ()]
+    if _CONNECTING not in causes:
+        return ReplyLostError(f"no reply: {causes[-1] if len(causes) > 1 else type(error).__name__}")
+    if any(mark in causes[-1] for mark in _TLS_MARKS):
+        return UntrustedError("TLS failed: check the provider's URL and its CA file")
+    return UnsentError("no connection to the provider")
 
 
 @asynccontextmanager

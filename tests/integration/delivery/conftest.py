@@ -103,8 +103,8 @@ def simulator_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simu
             stderr=log,
             cwd=Path(__file__).parents[3],
         )
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         line = process.stdout.readline()
         assert line, (folder / "log").read_text()
         yield Simulator(orjson.loads(line))

@@ -3,6 +3,7 @@
 from typing import Self
 
 from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import SettingsConfigDict
 
 from shared.providers.settings import ProviderSettings
 from shared.runtime.settings import settings_config
@@ -11,7 +12,7 @@ from shared.runtime.settings import settings_config
 class TwilioSettings(ProviderSettings):
     """One Twilio account. Sender number or messaging service: one of the two."""
 
-    model_config = settings_config("ULAK_TWILIO_")
+    model_config = SettingsConfigDict(**settings_config("ULAK_TWILIO_"), populate_by_name=True)
 
     account_sid: str | None = Field(default=None, pattern=r"^AC[0-9a-fA-F]{32}$", description="Account SID (AC...).")
     auth_token: SecretStr | None = Field(default=None, description="Auth token of the account.")
