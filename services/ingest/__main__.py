@@ -43,6 +43,7 @@ from shared.wire.channel import DEFAULT_CHANNELS
 _log = get_logger(__name__)
 
 _RING_REFRESH_SEC: Final = 30.0
+_DELIVERY_TIMEOUT_MS: Final = 5_000
 
 
 class Surface(StrEnum):
@@ -61,18 +62,27 @@ class Settings:
     health: HealthSettings
     postgres: PostgresSettings
     kafka: KafkaSettings
-    key_ring: KeyRingSettings
 
 
 def now() -> datetime:
     return datetime.now(UTC)
 
 
-async def serve(settings: Settings, surface: Surface, stop: Stop) -> None:
+def impatient(kafka: KafkaSettings) -> KafkaSettings:
+    """Give a publish up soon: after two seconds the relay has the row, and a stop should not wait for a lost broker."""
+    return kafka.model_copy(
+        update={
+            "delivery_timeout_ms": min(kafka.delivery_timeout_ms, _DELIVERY_TIMEOUT_MS),
+            "missing_topic_timeout_ms": min(kafka.missing_topic_timeout_ms, _DELIVERY_TIMEOUT_MS),
+        }
+    )
+
+
+async def serve(settings: Settings, surface: Surface, rings: RingSource, stop: Stop) -> None:
     """Serve until told to stop; then finish what was taken in: requests, commits, publishes."""
     async with AsyncExitStack() as stack:
-        rings = load_ring_source(settings.key_ring)
-        producer = await stack.enter_async_context(Producer.open(settings.kafka, name=f"ingest-{surface}"))
+        kafka = impatient(settings.kafka)
+        producer = await stack.enter_async_context(Producer.open(kafka, name=f"ingest-{surface}"))
         pools: list[Pool] = []
         routers: list[APIRouter] = []
         limiter = RateLimiter(default_rate=settings.ingest.default_rate_per_second, clock=time.monotonic)
@@ -192,9 +202,8 @@ def main() -> None:
         health=load(HealthSettings),
         postgres=load(PostgresSettings),
         kafka=load(KafkaSettings),
-        key_ring=load(KeyRingSettings),
     )
-    run(partial(serve, settings, surface), service=f"ingest-{surface}")
+    run(partial(serve, settings, surface, load_ring_source(load(KeyRingSettings))), service=f"ingest-{surface}")
 
 
 if __name__ == "__main__":

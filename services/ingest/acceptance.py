@@ -42,7 +42,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A request that may be stored. channels None: the type's defaults; send_at only where it lies ahead."""
+    """A request that may be stored. channels None: the type's defaults; `at`: when; send_at only where it lies ahead."""
 
     request: NotificationRequest
     type: NotificationType
@@ -51,6 +51,7 @@ class Admitted:
     channels: tuple[str, ...] | None
     profile: Profile | None
     params: bytes
+    at: datetime
     send_at: datetime | None
     expires_at: datetime
 
@@ -92,6 +93,7 @@ def admit(  # noqa: PLR0911  one return per thing that can be wrong reads better
         channels=None if request.channels is None else tuple(dict.fromkeys(request.channels)),
         profile=profile,
         params=params,
+        at=now,
         send_at=send_at,
         expires_at=expires_at,
     )
@@ -185,7 +187,7 @@ def _clamped(priority: str | None, asked: MessageClass | None, allowed: MessageC
 def _times(
     request: NotificationRequest, kind: NotificationType, now: datetime
 ) -> tuple[datetime | None, datetime] | Problem:
-    """`send_at` if it lies ahead, and `expires_at`: (sendAt, else event time, else now) + TTL, or what is asked if earlier."""
+    """`send_at` if it lies ahead, and `expires_at`: (sendAt, else event time, else now) + TTL, or earlier if asked."""
     send_at, event_time = request.send_at, request.event_time
     if send_at is not None and send_at > now + MAX_SEND_AHEAD:
         return problem.INVALID_TIME(f"sendAt lies more than {MAX_SEND_AHEAD.days} days ahead. Send it later.", "sendAt")

@@ -124,7 +124,7 @@ class NotificationIntake:
         return admitted if missing is None else missing
 
     def _compose(self, admitted: Admitted, caller: Caller, traceparent: str | None) -> NotificationRow:
-        return compose(admitted, caller, self._rings.ring, new_id(), self._clock(), traceparent)
+        return compose(admitted, caller, self._rings.ring, new_id(), traceparent)
 
 
 def answered(acceptance: Acceptance, clamped: ClampedPriority | None, *, key_name: str) -> Accepted | Problem:

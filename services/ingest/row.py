@@ -114,7 +114,7 @@ class NotificationRow:
 
 
 def compose(
-    admitted: Admitted, caller: Caller, ring: KeyRing, notification_id: UUID, now: datetime, traceparent: str | None
+    admitted: Admitted, caller: Caller, ring: KeyRing, notification_id: UUID, traceparent: str | None
 ) -> NotificationRow:
     """The rows of one admitted request. Draws nonces for what it seals; otherwise the same for the same arguments."""
     request = admitted.request
@@ -126,7 +126,7 @@ def compose(
         fingerprint=request_fingerprint(
             ring, recipient=str(request.user_id), type_name=request.type, params=request.params
         ),
-        kept_until=kept_until(now, admitted.expires_at),
+        kept_until=kept_until(admitted.at, admitted.expires_at),
         external_id=str(request.user_id),
         type=request.type,
         message_class=admitted.message_class,
@@ -142,7 +142,7 @@ def compose(
         expires_at=admitted.expires_at,
         api_key_id=caller.key_id,
         traceparent=traceparent,
-        created_at=now,
+        created_at=admitted.at,
         profile=None if admitted.profile is None else sealed_profile(ring, admitted.profile),
         message=request_message(notification_id, admitted, traceparent),
     )

@@ -177,11 +177,12 @@ async def _parts(stack: AsyncExitStack, name: str, settings: Settings, ring_sour
     )
     catalogue = CatalogueCache(pool)
     decider = Decider(
-        FactStore(pool, DEFAULT_CHANNELS, settings.default_locale),
+        FactStore(pool, DEFAULT_CHANNELS),
         catalogue,
-        Writer(ring_source, Renderer(DEFAULT_CHANNELS), settings.default_locale),
+        Writer(ring_source, Renderer(DEFAULT_CHANNELS)),
         Planner(DEFAULT_CHANNELS),
         DEFAULT_CHANNELS,
+        settings.default_locale,
     )
     return _Parts(RouterStore(pool), catalogue, decider)
 

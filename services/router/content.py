@@ -7,9 +7,9 @@ import orjson
 
 from services.router.notification import NewContent, Notification
 from services.router.plan import Unwritable, Written
+from services.router.template import TemplateChoice
 from shared.content.problem import RenderError
 from shared.content.render import Renderer
-from shared.core.catalogue import Catalogue
 from shared.core.lifecycle import Reason
 from shared.core.sealing import LostKeyError, Purpose, TamperedError, UnknownKeyError, open_sealed, seal
 from shared.decision.chain import Decision
@@ -20,12 +20,11 @@ from shared.runtime.keyring import RingSource
 class Writer:
     """Renders and seals content with the ring of the moment."""
 
-    def __init__(self, ring_source: RingSource, renderer: Renderer, default_locale: str) -> None:
+    def __init__(self, ring_source: RingSource, renderer: Renderer) -> None:
         self._rings = ring_source
         self._renderer = renderer
-        self._default_locale = default_locale
 
-    def write(self, notification: Notification, decision: Decision, catalogue: Catalogue) -> dict[str, Written]:
+    def write(self, notification: Notification, decision: Decision, templates: TemplateChoice) -> dict[str, Written]:
         """Content of every channel that goes, or why it cannot be had.
 
         Raises UnknownKeyError when the parameters are sealed under a key that the ring does not have even after
@@ -37,12 +36,12 @@ class Writer:
         params = self._params(notification)
         if isinstance(params, Unwritable):
             return dict.fromkeys(going, params)
-        return {channel: self._written(notification, channel, params, catalogue) for channel in going}
+        return {channel: self._written(notification, channel, params, templates) for channel in going}
 
     def _written(
-        self, notification: Notification, channel: str, params: Mapping[str, Any], catalogue: Catalogue
+        self, notification: Notification, channel: str, params: Mapping[str, Any], templates: TemplateChoice
     ) -> Written:
-        template = catalogue.template(notification.type, channel, notification.locale, self._default_locale)
+        template = templates.by_channel(notification.type, notification.locale).get(channel)
         if template is None:  # the chain said Go, so it was there: the catalogue must be of the same reading
             return Unwritable(Reason.NO_TEMPLATE, f"no template of {notification.type} for {channel}")
         try:

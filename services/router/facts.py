@@ -6,7 +6,8 @@ from typing import Final
 from uuid import UUID
 
 from services.router.notification import Notification
-from shared.core.catalogue import Catalogue, NotificationType
+from services.router.template import TemplateChoice
+from shared.core.catalogue import NotificationType
 from shared.decision.facts import Facts, Mode, Target
 from shared.postgres.errors import translated
 from shared.postgres.pool import Connection, Pool
@@ -22,14 +23,13 @@ Preferences = Mapping[tuple[Category, str, str], bool]
 class FactStore:
     """Reads what the rules may look at. A fact is at most as old as the batch."""
 
-    def __init__(self, pool: Pool, channels: Channels, default_locale: str) -> None:
+    def __init__(self, pool: Pool, channels: Channels) -> None:
         self._pool = pool
         self._queries = load_queries("router")
         self._channels = channels
-        self._default_locale = default_locale
 
     async def load(
-        self, notifications: Sequence[tuple[Notification, NotificationType]], catalogue: Catalogue
+        self, notifications: Sequence[tuple[Notification, NotificationType]], templates: TemplateChoice
     ) -> dict[UUID, Facts]:
         """Facts by notification id: devices, preferences, suppressions and allow-lists, one query each."""
         users = sorted({n.user_id for n, _ in notifications if n.user_id is not None})
@@ -50,7 +50,7 @@ class FactStore:
                 send_at=n.send_at,
                 asked=n.channels,
                 targets=targets[n.id],
-                templates=self._templates(n, catalogue),
+                templates=frozenset(templates.by_channel(n.type, n.locale)),
                 preferences=self._spoken(
                     preferences.get(n.user_id, nobody) if n.user_id else nobody, notification_type
                 ),
@@ -113,13 +113,6 @@ class FactStore:
             elif spec.address_kind is AddressKind.DEVICE and notification.user_id is not None:
                 targets[spec.name] = devices.get(notification.user_id, ())
         return targets
-
-    def _templates(self, notification: Notification, catalogue: Catalogue) -> frozenset[str]:
-        return frozenset(
-            name
-            for name in self._channels.names
-            if catalogue.template(notification.type, name, notification.locale, self._default_locale)
-        )
 
     def _spoken(self, preferences: Preferences, notification_type: NotificationType) -> dict[str, bool]:
         """The user's word on each channel: the type's own before the category's."""

@@ -7,7 +7,7 @@ from services.router.notification import Owed
 from shared.core.event import delivery_event
 from shared.core.lifecycle import DeliveryStatus
 from shared.kafka.record import Record
-from shared.wire.channel import Channels
+from shared.wire.channel import Channels, MessageClass
 from shared.wire.message import HEADER_TRACEPARENT, DeliveryHint, encode
 from shared.wire.topic import DELIVERY_EVENTS
 
@@ -18,14 +18,20 @@ def records(owed: Iterable[Owed], channels: Channels, now: datetime) -> list[Rec
     A hint's key is the user id, so that one user's messages share a partition; without a user, the notification id.
     A delivery whose channel this installation does not have any more is told to nobody: its row says config.
     """
-    return [
-        _hint(delivery, channels, now) if delivery.status is DeliveryStatus.PENDING else _event(delivery)
-        for delivery in owed
-        if delivery.key.channel in channels or delivery.status is not DeliveryStatus.PENDING
-    ]
+    topics: dict[tuple[str, MessageClass], str] = {}
+    found: list[Record] = []
+    for delivery in owed:
+        if delivery.status is not DeliveryStatus.PENDING:
+            found.append(_event(delivery))
+        elif delivery.key.channel in channels:
+            lane = (delivery.key.channel, delivery.message_class)
+            if lane not in topics:
+                topics[lane] = channels.spec(lane[0]).lane(lane[1]).topic
+            found.append(_hint(delivery, topics[lane], now))
+    return found
 
 
-def _hint(delivery: Owed, channels: Channels, now: datetime) -> Record:
+def _hint(delivery: Owed, topic: str, now: datetime) -> Record:
     later = delivery.next_attempt_at > now
     value, headers = encode(
         DeliveryHint(
@@ -39,9 +45,8 @@ def _hint(delivery: Owed, channels: Channels, now: datetime) -> Record:
     )
     if delivery.traceparent is not None:
         headers.append((HEADER_TRACEPARENT, delivery.traceparent.encode()))
-    lane = channels.spec(delivery.key.channel).lane(delivery.message_class)
     owner = delivery.key.notification_id if delivery.user_id is None else delivery.user_id
-    return Record(lane.topic, str(owner).encode(), value, headers)
+    return Record(topic, str(owner).encode(), value, headers)
 
 
 def _event(delivery: Owed) -> Record:

@@ -1,0 +1,135 @@
+"""What time makes superfluous goes; what is still needed stays."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import orjson
+import pytest
+
+from services.relay.settings import RelaySettings
+from services.relay.upkeep import PartitionsAhead, Upkeep
+from shared.core.identifier import new_id
+from shared.core.lifecycle import DeliveryStatus, NotificationState, Reason
+from shared.postgres.pool import Pool
+from tests.integration.relay.rows import add_delivery, add_notification, count, delivery, outbox
+
+pytestmark = pytest.mark.postgres
+
+NOW = datetime.now(UTC)
+PAST, FUTURE = NOW - timedelta(days=30), NOW + timedelta(days=1)
+
+
+def make(pool: Pool) -> Upkeep:
+    return Upkeep(pool, RelaySettings(), clock=lambda: datetime.now(UTC))
+
+
+async def test_dedup_rows_go_when_their_time_is_over(pool: Pool) -> None:
+    for number, until in enumerate([PAST, FUTURE, PAST]):
+        await pool.execute(
+            "INSERT INTO ulak.notification_dedup VALUES (1, $1, 'T', $2, 'x', $3)", f"event-{number}", new_id(), until
+        )
+
+    await make(pool).round()
+
+    assert [row["key"] for row in await pool.fetch("SELECT key FROM ulak.notification_dedup")] == ["event-1"]
+
+
+async def test_applied_and_orphaned_receipts_go(pool: Pool) -> None:
+    for number, at in enumerate([PAST, NOW]):
+        await pool.execute("INSERT INTO ulak.applied_receipts VALUES ('twilio', $1, $2)", bytes([number]), at)
+        await pool.execute(
+            "INSERT INTO ulak.parked_receipts VALUES ($1, $2, 'SMS', 'x', 1, 'undelivered', 'twilio', '', $3)",
+            new_id(),
+            new_id(),
+            at,
+        )
+
+    await make(pool).round()
+
+    assert await count(pool, "applied_receipts") == 1
+    assert await count(pool, "parked_receipts") == 1
+
+
+async def test_unknown_is_closed_after_three_days_and_told(pool: Pool) -> None:
+    notification = await add_notification(pool, state=NotificationState.DECIDED)
+    old = await add_delivery(
+        pool, notification, channel="SMS", status=DeliveryStatus.UNKNOWN, reason=Reason.AMBIGUOUS, attempt=1
+    )
+    young = await add_delivery(
+        pool, notification, channel="SMS", target_key=b"\x08" * 32, status=DeliveryStatus.UNKNOWN, attempt=1
+    )
+    for key, since in ((old, NOW - timedelta(hours=73)), (young, NOW - timedelta(hours=71))):
+        await pool.execute(
+            "INSERT INTO ulak.unknown_open VALUES ($1, $2, $3, $4)",
+            key.notification_id,
+            key.channel,
+            key.target_key,
+            since,
+        )
+
+    await make(pool).round()
+
+    assert [(await delivery(pool, key))["reason"] for key in (old, young)] == ["closed", None]
+    assert (await delivery(pool, old))["status"] == "UNKNOWN"
+    assert await count(pool, "unknown_open") == 1
+    (event,) = [orjson.loads(row["payload"]) for row in await outbox(pool)]
+    assert (event["data"]["status"], event["data"]["reason"]) == ("UNKNOWN", "closed")
+
+
+async def test_codes_that_are_over_lose_their_text_and_their_place(pool: Pool) -> None:
+    over, current = new_id(), new_id()
+    for number, (identifier, expires_at) in enumerate([(over, NOW - timedelta(seconds=1)), (current, FUTURE)]):
+        await pool.execute(
+            "INSERT INTO ulak.otp_current VALUES ($1, 'login', $2, $3)", bytes([number]), identifier, expires_at
+        )
+        await pool.execute(
+            "INSERT INTO ulak.contents (notification_id, channel, sealed, purpose, locale, template_version) "
+            "VALUES ($1, 'SMS', 'x', 'otp-v1', 'tr', 1)",
+            identifier,
+        )
+
+    await make(pool).round()
+
+    kept = await pool.fetch("SELECT notification_id FROM ulak.contents WHERE sealed IS NOT NULL")
+    assert [row["notification_id"] for row in kept] == [current]
+    assert await count(pool, "otp_current") == 1
+
+
+async def test_direct_dispatch_is_called_off_once_the_code_is_taken_up(pool: Pool) -> None:
+    waiting, done, young = [await add_notification(pool) for _ in range(3)]
+    await add_delivery(pool, waiting, channel="SMS")
+    await add_delivery(pool, done, channel="SMS", status=DeliveryStatus.SENT)
+    await add_delivery(pool, young, channel="SMS", status=DeliveryStatus.SENT)
+    for identifier, due_at in ((waiting, PAST), (done, PAST), (young, FUTURE)):
+        await pool.execute("INSERT INTO ulak.otp_due VALUES ($1, $2)", identifier, due_at)
+
+    await make(pool).round()
+
+    left = await pool.fetch("SELECT notification_id FROM ulak.otp_due ORDER BY 1")
+    assert {row["notification_id"] for row in left} == {waiting, young}
+
+
+async def test_two_relays_do_not_get_in_each_others_way(pool: Pool) -> None:
+    for number in range(3000):
+        await pool.execute(
+            "INSERT INTO ulak.applied_receipts VALUES ('twilio', $1, $2)", number.to_bytes(4, "big"), PAST
+        )
+
+    async def run() -> None:
+        upkeep = make(pool)
+        while await upkeep.round():
+            pass
+
+    await asyncio.gather(run(), run())
+    await run()
+
+    assert await count(pool, "applied_receipts") == 0
+
+
+async def test_partitions_are_there_ahead(pool: Pool) -> None:
+    in_two_weeks = datetime.now(UTC) + timedelta(days=14)
+
+    await PartitionsAhead(pool, days=1, clock=lambda: in_two_weeks).round()
+
+    name = f"ulak.notifications_{in_two_weeks:%Y%m%d}"
+    assert await pool.fetchval("SELECT to_regclass($1) IS NOT NULL", name)
