@@ -98,7 +98,8 @@ SETUP: Final[tuple[SetupStep, ...]] = (
     SetupStep("topics", ("topics", "apply", "--max-partitions", "2")),
     SetupStep(
         "api-key",
-        ("api-keys", "create", "--name", "dev", "--kind", "live", "--scopes", "all", "--json"),
+        # Of the sample shop, so that what its events become is seen with this key as well.
+        ("api-keys", "create", "--name", "dev", "--application", "shop", "--kind", "live", "--scopes", "all", "--json"),
         after=("keys", "schema"),
         needed=_has_no_api_key,
         output=lambda paths: paths.api_key,
