@@ -40,7 +40,7 @@ class ReqwestTransport:
 def _translated(error: RequestError) -> TransportError:
     """What an error means for the request.
 
-    The classes do not tell: to pyreqwest everything before the reply's head is a ConnectError or ConnectTimeoutError, also
+    The classes do not tell: to pyreqwest all before the reply's head is a ConnectError or ConnectTimeoutError, also
     a connection that was lost after the request was written. Only hyper's own cause does: it names the phase.
     """
     if isinstance(error, PoolTimeoutError | ClientClosedError):
