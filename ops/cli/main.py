@@ -17,6 +17,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help and errors: a log or a script shows them as well as a terminal
 )
 
 app.add_typer(dev.app, name="dev")

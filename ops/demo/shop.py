@@ -53,8 +53,11 @@ class Shop:
     def __init__(self, connection: asyncpg.Connection) -> None:
         self._connection = connection
 
-    async def ship(self, *, order_no: str, customer_id: int, carrier: str) -> str:
-        """Mark an order shipped and enqueue `OrderShipped` in the same transaction; returns the event's id."""
+    async def ship(self, *, order_no: str, customer_id: int, carrier: str, key: str | None = None) -> str:
+        """Mark an order shipped and enqueue `OrderShipped` in the same transaction; returns the event's id.
+
+        Events of one key are on one partition, in order of commit; the key is the order's number by default.
+        """
         event = Event(
             id=f"order-{order_no}-SHIPPED",
             source=EVENT_SOURCE,
@@ -65,7 +68,7 @@ class Shop:
                 "carrier": carrier,
                 "trackingUrl": f"https://kargo.example/takip/{order_no}",
             },
-            key=order_no,
+            key=key or order_no,
         )
         async with self._connection.transaction():
             await self._connection.execute(

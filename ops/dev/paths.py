@@ -60,6 +60,11 @@ class StackPaths:
         return self.state / "simulator"
 
     @property
+    def sample(self) -> Path:
+        """What was answered when the sample data was loaded."""
+        return self.state / "sample"
+
+    @property
     def key_ring(self) -> Path:
         return self.state / "keys" / "ring.json"
 

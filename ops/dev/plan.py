@@ -84,8 +84,17 @@ def _has_no_api_key(paths: StackPaths, _environment: Mapping[str, str]) -> bool:
     return read_api_key(paths) is None
 
 
-def _is_not_there(file: str) -> Callable[[StackPaths, Mapping[str, str]], bool]:
-    return lambda paths, _environment: not (paths.state / file).exists()
+def _loaded(what: str) -> Callable[[StackPaths], Path]:
+    """Where the answer of a step that loads the sample is kept, so that it runs once."""
+    return lambda paths: paths.sample / f"{what}.json"
+
+
+def _unless_loaded(what: str) -> Callable[[StackPaths, Mapping[str, str]], bool]:
+    def needed(paths: StackPaths, _environment: Mapping[str, str]) -> bool:
+        answer = _loaded(what)(paths)
+        return not answer.exists() or answer.stat().st_size == 0  # empty: the step was ended half-way
+
+    return needed
 
 
 SAMPLE: Final = Path(__file__).parents[1] / "demo" / "sample"
@@ -110,15 +119,15 @@ SETUP: Final[tuple[SetupStep, ...]] = (
         "sample-templates",
         ("templates", "push", str(SAMPLE / "catalogue"), "--json"),
         after=("schema",),
-        needed=_is_not_there("sample-templates.json"),
-        output=lambda paths: paths.state / "sample-templates.json",
+        needed=_unless_loaded("templates"),
+        output=_loaded("templates"),
     ),
     SetupStep(
         "sample-users",
         ("users", "push", str(SAMPLE / "users.yaml"), "--json"),
         after=("keys", "sample-templates"),
-        needed=_is_not_there("sample-users.json"),
-        output=lambda paths: paths.state / "sample-users.json",
+        needed=_unless_loaded("users"),
+        output=_loaded("users"),
     ),
 )
 

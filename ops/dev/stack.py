@@ -21,7 +21,7 @@ from ops.dev.supervisor import ALREADY_RUNNING_EXIT, end_left_overs, exclusive
 START_TIMEOUT_SEC = 180.0
 _STOP_TIMEOUT_SEC = 70.0
 _POLL_SEC = 0.05
-_OWN_FOLDERS = ("postgres", "valkey", "kafka", "simulator", "keys", "logs")
+_OWN_FOLDERS = ("sample", "postgres", "valkey", "kafka", "simulator", "keys", "logs")
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,8 +205,8 @@ class Supervisor:
         output = step.output(self._paths) if step.output else None
         command = Command(step.argv, project_root(), shared)
         if await run_to_end(f"set-up {step.name}", command, log, self._watchdog, output) != 0:
-            asked = " ".join(step.arguments)
-            raise StackError(f"The set-up step `ulak {asked}` failed: {last_words_of(log)} Its log: {log}")
+            asked = " ".join(step.argv[1:])
+            raise StackError(f"The set-up step `python {asked}` failed: {last_words_of(log)} Its log: {log}")
 
     async def _watch_logs(self) -> None:
         while not self._stop.is_set():
