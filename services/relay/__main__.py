@@ -18,6 +18,7 @@ from services.relay.source import ForeignSource, outbox_loops
 from services.relay.sweep import Sweep
 from services.relay.topics import TopicDirectory, broker_topics
 from services.relay.upkeep import PartitionsAhead, Upkeep
+from shared.kafka.metrics import MetricsObserver
 from shared.kafka.producer import Producer
 from shared.kafka.record import Publisher
 from shared.kafka.settings import KafkaSettings
@@ -29,6 +30,7 @@ from shared.wire.channel import DEFAULT_CHANNELS, MessageClass
 from shared.wire.topic import declared_topics
 
 _GAUGES_SEC: Final = 10.0
+_FIRST_ANSWER_SEC: Final = 3.0
 _PARTITIONS_SEC: Final = 600.0
 _OTHERS: Final = tuple(entry for entry in MessageClass if entry is not MessageClass.CRITICAL)
 
@@ -116,23 +118,35 @@ def checks(loops: Sequence[Loop], publishers: Sequence[Publisher]) -> Mapping[st
     }
 
 
+async def first_answer(publishers: Sequence[Publisher], stop: Stop) -> None:
+    """Give the clients a moment to find the broker, so that a normal start logs no failed rounds."""
+    deadline = asyncio.get_running_loop().time() + _FIRST_ANSWER_SEC
+    while not all(publisher.ready() for publisher in publishers):
+        if asyncio.get_running_loop().time() > deadline or await stop.sleep(0.02):
+            return
+
+
 async def serve(settings: Settings, stop: Stop) -> None:
     """Run until stop: between two rounds of each loop, so that nothing published stays uncommitted."""
     async with AsyncExitStack() as stack:
         # One connection per outbox transaction, and one for each other loop and the index of rejected rows.
         size = len(_OTHERS) * settings.relay.drains + 7
+        observer = MetricsObserver()
         names = [topic.name for topic in declared_topics()]
         to = Connections(
             critical_pool=await stack.enter_async_context(open_pool(settings.postgres, name="relay critical", size=2)),
             pool=await stack.enter_async_context(open_pool(settings.postgres, name="relay", size=size)),
-            critical=await stack.enter_async_context(Producer.open(settings.kafka, name="relay-critical")),
-            publisher=await stack.enter_async_context(Producer.open(settings.kafka, name="relay")),
+            critical=await stack.enter_async_context(
+                Producer.open(settings.kafka, name="relay-critical", observer=observer)
+            ),
+            publisher=await stack.enter_async_context(Producer.open(settings.kafka, name="relay", observer=observer)),
             topics=TopicDirectory(
                 await stack.enter_async_context(broker_topics(settings.kafka)), declared=frozenset(names)
             ),
         )
         loops = own_loops(settings.relay, to)
         await stack.enter_async_context(serve_health(settings.health, checks(loops, [to.critical, to.publisher])))
+        await first_answer([to.critical, to.publisher], stop)
         async with asyncio.TaskGroup() as group:
             for loop in loops:
                 group.create_task(loop.run(stop), name=loop.name)

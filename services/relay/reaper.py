@@ -6,7 +6,6 @@ UNKNOWN, and a message that kills its worker would do so for ever.
 Hints and events go through the outbox, in the transaction that makes them due: a kill -9 here loses none.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +18,7 @@ from shared.core.event import delivery_event
 from shared.core.identifier import new_id
 from shared.core.lifecycle import DeliveryStatus, NotificationState, Reason, ReceiptKind, after_receipt
 from shared.core.reference import DeliveryKey
+from shared.delivery.store import dead_letter_fingerprint
 from shared.kafka.dead_letters import DeadLetter, dead_letter_headers
 from shared.kafka.record import Record
 from shared.postgres.pool import Connection, Pool
@@ -240,7 +240,7 @@ class Reaper:
         await connection.execute(
             self._sql["index_exhausted"],
             [lane.dlq_topic for _, lane in listed],
-            [hashlib.sha256(f"{each.key.reference}|{each.attempt}".encode()).digest() for each, _ in listed],
+            [dead_letter_fingerprint(each.key, each.attempt) for each, _ in listed],
             *key_columns([each.key for each, _ in listed]),
             [Reason.EXHAUSTED for _ in listed],
             [_DETAIL for _ in listed],
