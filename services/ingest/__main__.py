@@ -11,9 +11,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final
 
-from fastapi import APIRouter
-
-from services.ingest.app import build_app
+from services.ingest.app import build_api
 from services.ingest.caller import CallerCache, load_caller
 from services.ingest.cancel import Canceller
 from services.ingest.fast_publish import FastPublisher
@@ -24,10 +22,11 @@ from services.ingest.otp_intake import OtpIntake
 from services.ingest.otp_store import OtpStore
 from services.ingest.rate import RateLimiter
 from services.ingest.record import NotificationReader
-from services.ingest.routes import General, general_router, otp_router
+from services.ingest.routes import Surface, general_surface, otp_surface
 from services.ingest.settings import IngestSettings
 from services.ingest.store import NotificationStore
 from shared.content.render import Renderer
+from shared.kafka.metrics import MetricsObserver
 from shared.kafka.producer import Producer
 from shared.kafka.settings import KafkaSettings
 from shared.postgres.catalogue import CatalogueCache
@@ -46,7 +45,7 @@ _RING_REFRESH_SEC: Final = 30.0
 _DELIVERY_TIMEOUT_MS: Final = 5_000
 
 
-class Surface(StrEnum):
+class Surfaces(StrEnum):
     """Which calls a process serves: login codes have their own pods and pools (architecture.md section 3)."""
 
     GENERAL = "general"
@@ -78,25 +77,34 @@ def impatient(kafka: KafkaSettings) -> KafkaSettings:
     )
 
 
-async def serve(settings: Settings, surface: Surface, rings: RingSource, stop: Stop) -> None:
+async def serve(settings: Settings, surface: Surfaces, rings: RingSource, stop: Stop) -> None:
     """Serve until told to stop; then finish what was taken in: requests, commits, publishes."""
     async with AsyncExitStack() as stack:
         kafka = impatient(settings.kafka)
-        producer = await stack.enter_async_context(Producer.open(kafka, name=f"ingest-{surface}"))
+        producer = await stack.enter_async_context(
+            Producer.open(kafka, name=f"ingest-{surface}", observer=MetricsObserver())
+        )
         pools: list[Pool] = []
-        routers: list[APIRouter] = []
+        surfaces: list[Surface] = []
         limiter = RateLimiter(default_rate=settings.ingest.default_rate_per_second, clock=time.monotonic)
-        if surface is not Surface.OTP:
+        if surface is not Surfaces.OTP:
             pool = await stack.enter_async_context(open_pool(settings.postgres, name="ingest"))
             pools.append(pool)
-            routers.append(await stack.enter_async_context(_general(settings, pool, producer, rings, limiter)))
-        if surface is not Surface.GENERAL:
+            surfaces.append(await stack.enter_async_context(_general(settings, pool, producer, rings, limiter)))
+        if surface is not Surfaces.GENERAL:
             pool = await stack.enter_async_context(open_pool(settings.postgres, name="ingest otp"))
             pools.append(pool)
-            routers.append(await stack.enter_async_context(_otp(settings, pool, producer, rings)))
+            surfaces.append(await stack.enter_async_context(_otp(settings, pool, producer, rings)))
         await require_partition(pools[0], now().date())
         callers = CallerCache(load_caller(pools[-1]), ttl_sec=settings.ingest.key_ttl_sec, clock=time.monotonic)
-        app = build_app(routers, partial(Gate, callers=callers, limiter=limiter, settings=settings.ingest, clock=now))
+        app = Gate(
+            build_api([part.router for part in surfaces]),
+            direct={path: endpoint for part in surfaces for path, endpoint in part.direct.items()},
+            callers=callers,
+            limiter=limiter,
+            settings=settings.ingest,
+            clock=now,
+        )
         await stack.enter_async_context(_refreshed(rings))
         catalogue = CatalogueCache(pools[0])
         checks: dict[str, Callable[[], Awaitable[bool]]] = {
@@ -111,7 +119,7 @@ async def serve(settings: Settings, surface: Surface, rings: RingSource, stop: S
 @asynccontextmanager
 async def _general(
     settings: Settings, pool: Pool, producer: Producer, rings: RingSource, limiter: RateLimiter
-) -> AsyncIterator[APIRouter]:
+) -> AsyncIterator[Surface]:
     publisher = FastPublisher(producer, pool)
     store = NotificationStore(pool, publisher, clock=now)
     commits = GroupCommit(
@@ -130,19 +138,19 @@ async def _general(
         clock=now,
     )
     reader = NotificationReader(pool, rings, clock=now)
-    yield general_router(General(intake, reader, Canceller(pool, publisher, clock=now), limiter))
+    yield general_surface(intake, reader, Canceller(pool, publisher, clock=now), limiter)
     await commits.drain()
     await publisher.drain()
 
 
 @asynccontextmanager
-async def _otp(settings: Settings, pool: Pool, producer: Producer, rings: RingSource) -> AsyncIterator[APIRouter]:
+async def _otp(settings: Settings, pool: Pool, producer: Producer, rings: RingSource) -> AsyncIterator[Surface]:
     publisher = FastPublisher(producer, pool)
     store = OtpStore(pool, publisher, clock=now)
     commits = GroupCommit(
         store.commit, max_in_flight=settings.ingest.max_in_flight, max_group=settings.ingest.max_group
     )
-    yield otp_router(
+    yield otp_surface(
         OtpIntake(
             catalogue=CatalogueCache(pool),
             renderer=Renderer(DEFAULT_CHANNELS),
@@ -193,8 +201,8 @@ async def _has_partition(pool: Pool) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m services.ingest", description="Serve the internal API.")
-    parser.add_argument("--surface", type=Surface, choices=list(Surface), default=Surface.ALL, help="which calls")
-    surface: Surface = parser.parse_args().surface
+    parser.add_argument("--surface", type=Surfaces, choices=list(Surfaces), default=Surfaces.ALL, help="which calls")
+    surface: Surfaces = parser.parse_args().surface
     settings = Settings(
         ingest=load(IngestSettings),
         locale=load(LocaleSettings),

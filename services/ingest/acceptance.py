@@ -42,7 +42,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A request that may be stored. channels None: the type's defaults; `at`: when; send_at only where it lies ahead."""
+    """A request that may be stored, as of `at`. channels None: the type's own; send_at only where it lies ahead."""
 
     request: NotificationRequest
     type: NotificationType

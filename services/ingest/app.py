@@ -1,6 +1,6 @@
 """The ASGI application of one surface, and its OpenAPI document."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
@@ -10,29 +10,19 @@ from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp
 
 from services.ingest import problem
 from services.ingest.model import BatchRequest, NotificationRequest, OtpRequest, ProblemAnswer
-from services.ingest.problem import FieldError, RefusedError
+from services.ingest.problem import FieldError
 from services.ingest.response import problem_response
-from shared.postgres.errors import PostgresError
-from shared.runtime.logs import get_logger
-
-_log = get_logger(__name__)
 
 TITLE: Final = "Ulak internal API"
 _BY_HAND: Final = (NotificationRequest, BatchRequest, OtpRequest, ProblemAnswer)
 """Models that routes name by reference only (routes.py says why)."""
 
 
-def build_app(routers: Sequence[APIRouter], gate: Callable[[ASGIApp], ASGIApp]) -> ASGIApp:
-    """The routes behind the gate. Everything that goes wrong is answered as a problem."""
-    return gate(build_api(routers))
-
-
 def build_api(routers: Sequence[APIRouter]) -> FastAPI:
-    """The routes alone. The document is not served: docs/openapi/ingest.json is the one that is reviewed."""
+    """The routes, which stand behind the gate. The document is not served: docs/openapi/ingest.json is reviewed."""
     api = FastAPI(
         title=TITLE,
         version="1",
@@ -44,11 +34,8 @@ def build_api(routers: Sequence[APIRouter]) -> FastAPI:
     )
     for router in routers:
         api.include_router(router)
-    api.add_exception_handler(RefusedError, _refused)
     api.add_exception_handler(RequestValidationError, _invalid_query)
     api.add_exception_handler(HTTPException, _routing)
-    api.add_exception_handler(PostgresError, _unavailable)
-    api.add_exception_handler(Exception, _surprise)
     return api
 
 
@@ -94,11 +81,6 @@ def _replace_fastapi_error(operation: dict[str, Any]) -> None:
         )
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, RefusedError)
-    return problem_response(error.problem)
-
-
 async def _invalid_query(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     errors = tuple(FieldError(str(item["loc"][-1]), item["msg"]) for item in error.errors())
@@ -115,14 +97,3 @@ async def _routing(_request: Request, error: Exception) -> Response:
             )
         )
     return problem_response(problem.NOT_FOUND("There is nothing at this path on this surface. Check the URL."))
-
-
-async def _unavailable(_request: Request, error: Exception) -> Response:
-    _log.warning("request_unavailable", error=type(error).__name__, reason=str(error))
-    return problem_response(problem.unavailable())
-
-
-async def _surprise(_request: Request, error: Exception) -> Response:
-    # The class alone: a message may quote what the caller sent.
-    _log.error("request_failed", error=type(error).__name__)
-    return problem_response(problem.INTERNAL("The request failed. Send it again; if it fails again, report it."))

@@ -6,7 +6,8 @@ must not be able to make us read one (A3, A4).
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -30,7 +31,8 @@ _log = get_logger(__name__)
 CALL: Final = "ulak.call"
 """Where the gate leaves the `Call` in the ASGI scope."""
 OTP_PATH: Final = "/internal/v1/otp-messages"
-BATCH_PATH: Final = "/internal/v1/notifications/batch"
+NOTIFICATIONS_PATH: Final = "/internal/v1/notifications"
+BATCH_PATH: Final = f"{NOTIFICATIONS_PATH}/batch"
 
 _TRACEPARENT: Final = re.compile(rb"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 """W3C Trace Context, version 00; anything else is not passed on."""
@@ -38,6 +40,9 @@ _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _WITHOUT_BODY: Final = "/cancel"
 _KEPT_OPEN_BYTES: Final = 64 * 1024
 """A refused body up to this size is let run out, so that the connection can go on; above, it is closed."""
+_LINGER_BYTES: Final = 8 * 1024 * 1024
+_LINGER_SEC: Final = 2.0
+"""How much of a refused body is thrown away, and for how long, before the connection is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +78,28 @@ class _Headers:
         return cls(authorization, content_type, content_length, traceparent)
 
 
+Endpoint = Callable[[Call], Awaitable[Response]]
+
+
 class Gate:
-    """The middleware. clock returns the present moment, aware."""
+    """The middleware. clock returns the present moment, aware.
+
+    direct: POST paths that are answered here, without the router behind: FastAPI's way to a route costs as much as
+    accepting the notification (docs/performance.md). The same endpoints stand in the router too, and document them.
+    """
 
     def __init__(
         self,
         app: ASGIApp,
         *,
+        direct: Mapping[str, Endpoint],
         callers: CallerCache,
         limiter: RateLimiter,
         settings: IngestSettings,
         clock: Callable[[], datetime],
     ) -> None:
         self._app = app
+        self._direct = direct
         self._callers = callers
         self._limiter = limiter
         self._settings = settings
@@ -102,7 +116,12 @@ class Gate:
             if admitted is None:
                 return  # the caller hung up
             if isinstance(admitted, Response):
-                await admitted(scope, receive, counted)
+                await _refuse(admitted, scope, receive, counted)
+                return
+            endpoint = self._direct.get(scope["path"]) if scope["method"] == "POST" else None
+            if endpoint is not None:
+                response = await endpoint(admitted)
+                await response(scope, receive, counted)
                 return
             scope[CALL] = admitted
             await self._app(scope, receive, counted)
@@ -206,6 +225,27 @@ def _too_large(limit: int) -> Problem:
     return problem.BODY_TOO_LARGE(f"The body is larger than {limit} bytes. Send less, or split the batch.")
 
 
+async def _refuse(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer, and where the connection is to be closed let the rest of the body run out for a moment.
+
+    Closing while the caller still sends would reset the connection, and take the answer that says why with it.
+    """
+    if response.headers.get("connection") != "close":
+        await response(scope, receive, send)
+        return
+    await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+    await send({"type": "http.response.body", "body": response.body, "more_body": True})
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SEC):
+            size = 0
+            while size < _LINGER_BYTES:
+                message = await receive()
+                size += len(message.get("body", b""))
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    break
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
 def _counted(send: Send, route: str) -> Send:
     async def count(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -215,14 +255,14 @@ def _counted(send: Send, route: str) -> Send:
     return count
 
 
-_ROUTES: Final = frozenset({"/internal/v1/notifications", BATCH_PATH, OTP_PATH})
+_ROUTES: Final = frozenset({NOTIFICATIONS_PATH, BATCH_PATH, OTP_PATH})
 
 
 def _route_label(path: str) -> str:
     """A bounded name for metrics: ids are folded."""
     if path in _ROUTES:
         return path
-    if path.startswith("/internal/v1/notifications/"):
+    if path.startswith(f"{NOTIFICATIONS_PATH}/"):
         tail = path.rsplit("/", 1)[-1]
-        return f"/internal/v1/notifications/{{id}}{f'/{tail}' if tail in {'cancel', 'explain'} else ''}"
+        return f"{NOTIFICATIONS_PATH}/{{id}}{f'/{tail}' if tail in {'cancel', 'explain'} else ''}"
     return f"{OTP_PATH}/{{requestId}}" if path.startswith(f"{OTP_PATH}/") else "other"
