@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -187,6 +188,8 @@ def _word(verdict: Verdict) -> str:
 
 def _trail(channel: ChannelDecision) -> str:
     """`category go, preference skip, ...`; a redirection says from where or to where."""
+    if isinstance(channel.verdict, Go) and channel.redirected_from is None:
+        return _plain_trail(tuple([step.rule for step in channel.trail]))
     steps = [f"{step.rule} {_word(step.verdict)}" for step in channel.trail]
     if channel.redirected_from is not None:
         steps.insert(0, f"instead of {channel.redirected_from}")
@@ -195,6 +198,11 @@ def _trail(channel: ChannelDecision) -> str:
     if isinstance(channel.verdict, Defer):
         steps.insert(0, f"until {channel.verdict.until.isoformat()}")
     return ", ".join(steps)
+
+
+@lru_cache(maxsize=64)
+def _plain_trail(rules: tuple[str, ...]) -> str:
+    return ", ".join(f"{rule} go" for rule in rules)
 
 
 def lettered(plans: Sequence[Plan]) -> dict[UUID, Letter]:

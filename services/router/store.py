@@ -15,11 +15,14 @@ from shared.core.lifecycle import DeliveryStatus, NotificationState, Reason
 from shared.core.reference import DeliveryKey
 from shared.core.sealing import Purpose
 from shared.decision.facts import Mode
-from shared.postgres.errors import translated
+from shared.postgres.errors import PartitionMissingError, translated
 from shared.postgres.pool import Connection, Pool
 from shared.postgres.query import load_queries
+from shared.runtime.logs import get_logger
 from shared.wire.channel import MessageClass
 from shared.wire.topic import ROUTER_DLQ
+
+_log = get_logger(__name__)
 
 _DELIVERIES: Final = (
     *("notification_id", "channel", "target_key", "address_sealed", "platform", "app_id", "status", "reason"),
@@ -155,21 +158,28 @@ class RouterStore:
                 await self._pool.execute(self._queries["log_duplicates"], ids, log_ids, details)
 
     async def _isolating(self, items: Sequence[Any], write: Any, identity: Any) -> Saved:
-        """One transaction for all; where the database refuses a row's values, one for each."""
+        """One transaction for all; where the database refuses a row, one for each.
+
+        Raises PartitionMissingError after the others are saved: that row is right, and will go in when there is one.
+        """
         if not items:
             return Saved()
         try:
             return await self._in_transaction(items, write)
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError):
-            if len(items) == 1:
-                raise
+            _log.warning("batch_refused", rows=len(items))
         parts: list[Saved] = []
         refused: list[tuple[UUID, str]] = []
+        missing: asyncpg.CheckViolationError | None = None
         for item in items:
             try:
                 parts.append(await self._in_transaction([item], write))
-            except asyncpg.DataError as error:
+            except asyncpg.CheckViolationError as error:  # what PostgreSQL says when there is no partition for a key
+                missing = error
+            except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
                 refused.append((identity(item), type(error).__name__))
+        if missing is not None:
+            raise PartitionMissingError("a row has no partition: run `ulak db partitions`") from missing
         return Saved(
             plans=tuple(plan for part in parts for plan in part.plans),
             lost=tuple(lost for part in parts for lost in part.lost),

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from shared.runtime.garbage import collect_rarely
 from shared.runtime.logs import configure_logging, get_logger
 from shared.runtime.settings import HealthSettings, HttpSettings
 
@@ -52,6 +53,7 @@ def run(main: Callable[[Stop], Awaitable[None]], *, service: str) -> None:
     while stopping is ignored: SIGKILL is there for the impatient, and what it leaves is defined (semantics.md).
     """
     configure_logging(service)
+    collect_rarely()
     log = get_logger(__name__)
 
     async def live() -> None:

@@ -143,10 +143,16 @@ M = TypeVar("M", RequestHint, DeliveryHint, ReceiptMessage)
 Message = RequestHint | DeliveryHint | ReceiptMessage
 
 
+_HEADERS: Final = {
+    kind: ((HEADER_TYPE, kind.TYPE.encode()), (HEADER_SCHEMA, str(kind.VERSION).encode()))
+    for kind in (RequestHint, DeliveryHint, ReceiptMessage)
+}
+
+
 def encode(message: Message) -> tuple[bytes, list[tuple[str, bytes]]]:
     """Value and headers of one message, ready for a producer; the caller adds `traceparent`."""
     value = orjson.dumps({"v": message.VERSION, **message.body()})
-    return value, [(HEADER_TYPE, message.TYPE.encode()), (HEADER_SCHEMA, str(message.VERSION).encode())]
+    return value, list(_HEADERS[type(message)])
 
 
 def decode(kind: type[M], value: bytes | None) -> M:

@@ -101,11 +101,12 @@ class Router:
         self.store = RouterStore(self.pool)
         self.catalogue = CatalogueCache(self.pool)
         self.decider = Decider(
-            FactStore(self.pool, DEFAULT_CHANNELS, "tr"),
+            FactStore(self.pool, DEFAULT_CHANNELS),
             self.catalogue,
-            Writer(source, Renderer(), "tr"),
+            Writer(source, Renderer()),
             Planner(DEFAULT_CHANNELS),
             DEFAULT_CHANNELS,
+            "tr",
         )
         self.requests = RequestHandler(self.store, self.decider, self.producer, DEFAULT_CHANNELS, self.now)
         self.events = EventHandler(

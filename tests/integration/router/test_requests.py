@@ -11,6 +11,7 @@ from shared.core.lifecycle import NotificationState
 from shared.core.sealing import KeyRing, Purpose, seal
 from shared.kafka.error import PublishError
 from shared.postgres.catalogue_write import NewTemplate, NewType, Push, push_catalogue
+from shared.postgres.errors import PartitionMissingError
 from shared.runtime.keyring import FixedRingSource
 from tests.integration.router.stage import SALE, SHIPPED, Router, hints_for
 
@@ -254,6 +255,28 @@ class TestOneBadRow:
         )
         await router.requests(hints_for(id_))
         assert await router.state(id_) == "DECIDED"
+
+    async def test_a_row_that_the_database_refuses(self, router: Router) -> None:
+        """Deliveries that are there already although nobody decided: somebody's hand in the tables."""
+        bad, good = await router.accept(), await router.accept()
+        await router.pool.execute(
+            "INSERT INTO ulak.contents (notification_id, channel, purpose, locale, template_version) "
+            "VALUES ($1, 'EMAIL', 'content-v1', 'tr', 1)",
+            bad,
+        )
+        rejections = await router.requests(hints_for(bad, good))
+        assert [(r.index, r.reason) for r in rejections] == [(0, "unstorable")]
+        assert (await router.state(bad), await router.state(good)) == ("ACCEPTED", "DECIDED")
+
+    async def test_a_missing_partition_fails_the_batch_after_the_others_are_saved(self, router: Router) -> None:
+        """The row is right: it is tried again until there is a partition for it."""
+        bad, good = await router.accept(), await router.accept()
+        await router.pool.execute(
+            f"ALTER TABLE ulak.contents ADD CHECK (notification_id <> '{bad}')"
+        )  # as a missing partition
+        with pytest.raises(PartitionMissingError):
+            await router.requests(hints_for(bad, good))
+        assert (await router.state(bad), await router.state(good)) == ("ACCEPTED", "DECIDED")
 
     async def test_a_type_that_was_taken_away(self, router: Router) -> None:
         bad, good = await router.accept(type="GONE", channels=["EMAIL"]), await router.accept()

@@ -4,6 +4,9 @@ import hashlib
 import hmac
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +35,16 @@ def test_roundtrip(plain: bytes, purpose: Purpose, row: bytes) -> None:
     sealed = seal(RING, purpose, row, plain)
     assert open_sealed(RING, purpose, row, sealed) == plain
     assert len(plain) < 8 or plain not in sealed
+
+
+@given(PURPOSES, ROWS)
+def test_the_row_key_is_hkdf_expand_of_purpose_and_row(purpose: Purpose, row: bytes) -> None:
+    """RFC 5869 section 2.3, by another implementation: what was sealed opens with it."""
+    bound = purpose.encode() + b"\x00" + row
+    row_key = HKDFExpand(algorithm=hashes.SHA256(), length=32, info=bound).derive(KEY_1)
+    sealed = seal(RING, purpose, row, b"482913")
+    start = 2 + len("k1")
+    assert AESGCM(row_key).decrypt(sealed[start : start + 12], sealed[start + 12 :], bound) == b"482913"
 
 
 def test_the_same_value_is_sealed_differently_each_time() -> None:
