@@ -29,6 +29,7 @@ from shared.kafka.producer import Producer
 from shared.kafka.settings import KafkaSettings
 from shared.postgres.catalogue import CatalogueCache
 from shared.postgres.pool import open_pool
+from shared.postgres.schema import require_schema
 from shared.postgres.settings import PostgresSettings
 from shared.runtime.keyring import KeyRingSettings, RingSource, load_ring_source
 from shared.runtime.service import Stop, run, serve_health
@@ -84,6 +85,8 @@ def parse_inputs(arguments: Sequence[str] | None = None) -> Inputs:
 
 async def serve(inputs: Inputs, settings: Settings, ring_source: RingSource, stop: Stop) -> None:
     """Run every input until stop; a consumer that fails ends the process, so that a fresh one takes over."""
+    async with open_pool(settings.postgres, name="router start", size=1) as pool:
+        await require_schema(pool, _now())
     async with AsyncExitStack() as stack:
         producer = await stack.enter_async_context(
             Producer.open(settings.kafka, name="router", observer=MetricsObserver())

@@ -45,6 +45,10 @@ async def running(database: str, ring: KeyRing, kafka: KafkaSettings) -> AsyncIt
         "ULAK_KAFKA_TOPIC_PREFIX": kafka.topic_prefix,
         "ULAK_KEY_RING": ring_json(ring).decode(),
         "ULAK_HEALTH_PORT": "0",
+        # A killed member is missed after as little as the broker allows; small batches, so that it dies in between.
+        "ULAK_KAFKA_SESSION_TIMEOUT_MS": "6000",
+        "ULAK_KAFKA_HEARTBEAT_INTERVAL_MS": "500",
+        "ULAK_ROUTER_BATCH_SIZE": "20",
     }
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "services.router", "--input", "all"), cwd=ROOT, env=environment
@@ -58,14 +62,14 @@ async def running(database: str, ring: KeyRing, kafka: KafkaSettings) -> AsyncIt
 
 
 def _take(kafka: KafkaSettings, topic: str, count: int) -> list[confluent_kafka.Message]:
-    """The first `count` messages of a topic of one partition; fails after 30 s."""
+    """The first `count` messages of a topic of one partition; fails after a minute."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "test", "enable.auto.commit": False}
     )
     with closing(consumer):
         consumer.assign([confluent_kafka.TopicPartition(kafka.names.full(topic), 0, 0)])
         found: list[confluent_kafka.Message] = []
-        for _ in range(300):
+        for _ in range(600):
             message = consumer.poll(0.1)
             if message is not None and message.error() is None:
                 found.append(message)
