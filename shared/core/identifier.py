@@ -1,6 +1,7 @@
 """Ids: UUIDv7 inside, TypeIDs (`ntf_...`) outside (data.md, Identity)."""
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -22,8 +23,12 @@ def new_id() -> UUID:
     return uuid_utils.compat.uuid7()
 
 
+@lru_cache(maxsize=4096)
 def public_id(prefix: str, value: UUID) -> str:
-    """`ntf_` + the UUID in Crockford base32 (TypeID specification 0.3)."""
+    """`ntf_` + the UUID in Crockford base32 (TypeID specification 0.3).
+
+    Kept for a while: one delivery asks for it five times on its way through a worker.
+    """
     return str(TypeID.from_uuid(value, prefix))  # type: ignore[arg-type]  # takes the standard UUID as well
 
 

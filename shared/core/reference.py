@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 from uuid import UUID
 
 from shared.core.identifier import NOTIFICATION, parse_public_id, public_id
@@ -19,8 +20,7 @@ class DeliveryKey:
     @property
     def reference(self) -> str:
         """`ntf_....SMS.<base64url target key>`: URL-safe, the same for every attempt, read back by `parse`."""
-        target = base64.urlsafe_b64encode(self.target_key).decode().rstrip("=")
-        return f"{public_id(NOTIFICATION, self.notification_id)}.{self.channel}.{target}"
+        return _reference(self.notification_id, self.channel, self.target_key)
 
     @property
     def reference_uuid(self) -> UUID:
@@ -43,3 +43,10 @@ class DeliveryKey:
         if key.reference != reference:  # base64 decoding passes over foreign characters
             raise ValueError("not a delivery reference")
         return key
+
+
+@lru_cache(maxsize=4096)
+def _reference(notification_id: UUID, channel: str, target_key: bytes) -> str:
+    """Kept for a while: a delivery asks for its reference several times on its way through a worker."""
+    target = base64.urlsafe_b64encode(target_key).decode().rstrip("=")
+    return f"{public_id(NOTIFICATION, notification_id)}.{channel}.{target}"

@@ -8,7 +8,7 @@ not allow to be.
 import asyncio
 import random
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -80,6 +80,7 @@ class Pipeline:
         """Senders by provider name, the simulated one among them; stopping: True once the process was told to end."""
         self._lane = lane
         self._critical = lane.message_class is MessageClass.CRITICAL
+        self._latency = SEND_LATENCY.labels(lane.name)
         self._store = store
         self._senders = senders
         self._route = route
@@ -286,7 +287,9 @@ class Pipeline:
         for (row, _), outcome in zip(mine, outcomes, strict=True):
             record = plan(row, outcome, lane=self._lane, provider=provider, now=now, jitter=self._jitter())
             records[row.key] = record
-            self._account(row, outcome, record, now)
+            self._report(row, outcome, record, now)
+        for result, count in Counter(record.result for record in records.values()).items():
+            OUTCOMES.labels(self._lane.name, provider, result).inc(count)
         changed = await self._record(list(records.values()), claim_id, now, lease_end)
         unsent = sum(record.result == "not_sent" for record in records.values())
         await self._pacer.refund(provider, unsent, critical=self._critical)
@@ -350,10 +353,9 @@ class Pipeline:
 
     # ------------------------------------------------------------ small things
 
-    def _account(self, row: DeliveryRow, outcome: Outcome, record: Record, now: datetime) -> None:
-        OUTCOMES.labels(self._lane.name, record.provider, record.result).inc()
+    def _report(self, row: DeliveryRow, outcome: Outcome, record: Record, now: datetime) -> None:
         if record.status is DeliveryStatus.SENT:
-            SEND_LATENCY.labels(self._lane.name).observe((now - row.created_at).total_seconds())
+            self._latency.observe((now - row.created_at).total_seconds())
         elif isinstance(outcome, Ambiguous) and outcome.unrecognised:
             UNRECOGNISED.labels(record.provider).inc()
             _log.error("outcome_unrecognised", provider=record.provider, detail=outcome.detail)
