@@ -13,7 +13,6 @@ import typer
 import uvloop
 from pydantic import ValidationError
 
-from ops.simulator.assembly import open_simulator
 from ops.simulator.receipt import ReceiptMode
 from ops.simulator.settings import SimulatorSettings
 
@@ -70,6 +69,9 @@ def simulator(
 
 
 async def _run(settings: SimulatorSettings) -> None:
+    # The servers' libraries come with the extra `embedded`; the other commands do without them.
+    from ops.simulator.assembly import open_simulator
+
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

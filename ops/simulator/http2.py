@@ -63,7 +63,6 @@ class Http2Protocol(asyncio.Protocol):
         self._h2 = H2Connection(
             H2Configuration(
                 client_side=False,
-                header_encoding="utf-8",
                 validate_outbound_headers=False,  # our own headers, known to be right; validation costs a third
                 normalize_outbound_headers=False,
             )
@@ -131,7 +130,7 @@ class Http2Protocol(asyncio.Protocol):
     def _open(self, event: RequestReceived) -> None:
         if self._goaway_last is not None and event.stream_id > self._goaway_last:
             return
-        headers = tuple((str(name), str(value)) for name, value in event.headers)
+        headers = tuple((_text(name), _text(value)) for name, value in event.headers)
         self._streams[event.stream_id] = _Stream(headers)
 
     def _receive(self, event: DataReceived) -> None:
@@ -272,3 +271,8 @@ class Http2Protocol(asyncio.Protocol):
     def _abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+
+def _text(header: bytes | str) -> str:
+    """Header bytes as text; what is no UTF-8 is replaced, so that it can be recorded and refused."""
+    return header if isinstance(header, str) else bytes(header).decode("utf-8", errors="replace")

@@ -134,7 +134,8 @@ class Ledger:
             arrival.reference,
             now,
             result,
-            orjson.dumps(arrival.content),
+            # orjson hands out its buffer of 4 KiB and more as it is: the copy is as long as the text.
+            bytes(memoryview(orjson.dumps(arrival.content))),
         )
         self._entries[entry.seq] = entry
         self._bytes += len(entry.content)

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import jwt
 import orjson
+import requests
 from google.auth.transport.requests import Request as GoogleRequest
 from google.oauth2 import service_account
 
@@ -92,7 +93,7 @@ class Simulation:
         credentials = service_account.Credentials.from_service_account_file(  # type: ignore[no-untyped-call] # google-auth
             self.endpoints["fcmServiceAccountFile"], scopes=["https://www.googleapis.com/auth/firebase.messaging"]
         )
-        await asyncio.to_thread(credentials.refresh, GoogleRequest())
+        await refreshed(credentials)
         return str(credentials.token)
 
     async def push_fcm(self, client: httpx.AsyncClient, token: str, body: object) -> httpx.Response:
@@ -112,3 +113,22 @@ async def until(fact: Callable[[], Awaitable[bool]], within_sec: float = 10.0) -
     while not await fact():
         assert time.monotonic() < deadline, "it did not come true in time"
         await asyncio.sleep(0.01)
+
+
+async def hang_up(transport: asyncio.BaseTransport | None) -> None:
+    """Close a transport and wait until its socket is closed: TLS says good-bye first, so it takes a while."""
+    if transport is None:
+        return
+    socket = transport.get_extra_info("socket")
+    transport.close()
+
+    async def gone() -> bool:
+        return bool(socket is None or socket.fileno() == -1)
+
+    await until(gone)
+
+
+async def refreshed(credentials: Any) -> None:
+    """Have Google's blocking client fetch a token, in a thread, on a connection that is closed afterwards."""
+    with requests.Session() as session:
+        await asyncio.to_thread(credentials.refresh, GoogleRequest(session))

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from aioapns import APNs, NotificationRequest
 
-from tests.integration.simulator.simulation import TOKEN, TOPIC, Simulation
+from tests.integration.simulator.simulation import TOKEN, TOPIC, Simulation, hang_up
 
 
 async def test_push_arrives_with_what_it_carried(simulation: Simulation) -> None:
@@ -110,7 +110,7 @@ async def test_aioapns_is_served(simulation: Simulation) -> None:
     assert result.is_successful
     assert (await simulation.only(provider="apns"))["providerMessageId"] == result.notification_id
     for connection in apns.pool.connections:
-        connection.close()
+        await hang_up(connection.transport)
 
 
 async def test_hundreds_of_streams_on_one_connection(simulation: Simulation) -> None:

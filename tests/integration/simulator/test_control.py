@@ -9,7 +9,7 @@ import pytest
 
 from ops.simulator.assembly import open_simulator
 from ops.simulator.settings import SimulatorSettings
-from tests.integration.simulator.simulation import Simulation, until
+from tests.integration.simulator.simulation import Simulation, hang_up, until
 
 
 async def test_ready_and_endpoints(simulation: Simulation) -> None:
@@ -90,7 +90,7 @@ async def test_broken_http_closes_only_its_connection(simulation: Simulation) ->
     reader, writer = await asyncio.open_connection(url.host, url.port)
     writer.write(b"NOT HTTP AT ALL\r\n\r\n")
     assert (await reader.read()).startswith(b"HTTP/1.1 400")
-    writer.close()
+    await hang_up(writer.transport)
     assert (await simulation.control.get("/healthz")).status_code == 200
 
 

@@ -1,4 +1,3 @@
-import asyncio
 import time
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import orjson
 import pytest
 from firebase_admin import credentials
 
-from tests.integration.simulator.simulation import Simulation
+from tests.integration.simulator.simulation import Simulation, refreshed
 
 MESSAGE = {
     "token": "fcm-token-1",
@@ -35,8 +34,10 @@ async def test_message_arrives_with_what_it_carried(simulation: Simulation) -> N
 async def test_firebase_admin_fetches_a_token_with_the_service_account_file(simulation: Simulation) -> None:
     file = simulation.endpoints["fcmServiceAccountFile"]
     certificate = credentials.Certificate(file)  # type: ignore[no-untyped-call] # firebase-admin
-    token = await asyncio.to_thread(certificate.get_access_token)
-    assert token.access_token.startswith("ya29.")
+    google: Any = certificate.get_credential()  # type: ignore[no-untyped-call] # firebase-admin
+    await refreshed(google)
+    assert google.token.startswith("ya29.")
+    assert certificate.project_id == simulation.endpoints["fcmProject"]
 
 
 def _error(response: httpx.Response) -> tuple[int, str, str | None]:

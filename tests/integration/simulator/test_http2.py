@@ -12,7 +12,7 @@ from h2.events import DataReceived, Event, RemoteSettingsChanged, ResponseReceiv
 from h2.settings import SettingCodes
 from hyperframe.frame import Frame, GoAwayFrame
 
-from tests.integration.simulator.simulation import TOKEN, TOPIC, Simulation, until
+from tests.integration.simulator.simulation import TOKEN, TOPIC, Simulation, hang_up, until
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Client:
     def flush(self) -> None:
         self.writer.write(self.h2.data_to_send())
 
-    def push(self, jwt_text: str, message_id: str, *, body: bytes = b'{"aps":{}}', window: bool = True) -> int:
+    def push(self, jwt_text: str, message_id: str, *more: tuple[str | bytes, str | bytes]) -> int:
         stream_id = self.h2.get_next_available_stream_id()
         self.h2.send_headers(
             stream_id,
@@ -39,9 +39,10 @@ class Client:
                 ("authorization", f"bearer {jwt_text}"),
                 ("apns-topic", TOPIC),
                 ("apns-id", message_id),
+                *more,
             ],
         )
-        self.h2.send_data(stream_id, body, end_stream=True)
+        self.h2.send_data(stream_id, b'{"aps":{}}', end_stream=True)
         self.flush()
         return stream_id
 
@@ -80,7 +81,7 @@ async def connected(simulation: Simulation, *, initial_window: int | None = None
     client.flush()
     task = asyncio.create_task(client.read())
     yield client
-    writer.close()
+    await hang_up(writer.transport)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -103,10 +104,10 @@ async def test_goaway_names_the_last_stream_and_the_others_were_not_processed_P5
         token = simulation.provider_token()
         assert [client.push(token, message_id(number)) for number in (1, 2, 3)] == [1, 3, 5]
 
-        async def closed() -> bool:
+        async def ended() -> bool:
             return client.closed
 
-        await until(closed)
+        await until(ended)
         (goaway,) = client.goaways
         answered = sorted(client.answered())
     assert (goaway.last_stream_id, goaway.additional_data) == (1, b'{"reason":"Shutdown"}')
@@ -154,3 +155,24 @@ async def test_a_reply_waits_for_the_clients_window(simulation: Simulation) -> N
 
         await until(ended)
         assert received() == 600
+
+
+async def test_a_header_that_is_no_text_is_answered(simulation: Simulation) -> None:
+    async with connected(simulation) as client:
+        client.push(simulation.provider_token(), message_id(1), (b"apns-expiration", b"\xff"))
+
+        async def answered() -> bool:
+            return client.answered() == {1}
+
+        await until(answered)
+    assert (await simulation.only(provider="apns"))["error"] == "BadExpirationDate"
+
+
+async def test_a_client_that_does_not_speak_http2_is_cut_off(simulation: Simulation) -> None:
+    context = ssl.create_default_context(cafile=simulation.endpoints["caFile"])
+    host, _, port = str(simulation.endpoints["apns"]).removeprefix("https://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+    writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    frames = await asyncio.wait_for(reader.read(), 10)
+    assert b"HTTP/1.1" not in frames
+    await hang_up(writer.transport)

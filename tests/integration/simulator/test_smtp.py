@@ -12,7 +12,7 @@ import pytest
 
 from ops.simulator.assembly import open_simulator
 from ops.simulator.settings import SimulatorSettings
-from tests.integration.simulator.simulation import Simulation
+from tests.integration.simulator.simulation import Simulation, hang_up
 
 Connect = Callable[..., AbstractAsyncContextManager[aiosmtplib.SMTP]]
 
@@ -27,7 +27,7 @@ def connect(simulation: Simulation) -> Connect:
         try:
             yield client
         finally:
-            client.close()
+            await hang_up(client.transport)
 
     return opened
 
@@ -113,7 +113,7 @@ async def test_pipelined_groups_are_answered_in_order_rfc2920(simulation: Simula
     writer.write(body % 2 + b"QUIT\r\n")
     assert [(await _lines(reader))[-1][:3] for _ in range(2)] == ["250", "221"]
     assert await reader.read() == b""
-    writer.close()
+    await hang_up(writer.transport)
     entries = await simulation.messages(provider="smtp")
     assert [(entry["reference"], entry["to"]) for entry in entries] == [
         ("r1", "1@example.com"),
@@ -136,8 +136,7 @@ async def test_what_comes_in_the_clear_after_starttls_is_thrown_away(simulation:
     writer.write(b"EHLO client.example\r\nRCPT TO:<a@example.com>\r\n")
     assert "STARTTLS" not in " ".join(await _lines(reader))
     assert (await _lines(reader))[0].startswith("503")
-    writer.close()
-    await writer.wait_closed()
+    await hang_up(writer.transport)
 
 
 @pytest.mark.parametrize(
@@ -235,4 +234,4 @@ async def test_authentication(state_dir: Path, mechanism: str, user: str, passwo
             with pytest.raises(aiosmtplib.SMTPAuthenticationError) as refused:
                 await attempt(user, password)
             assert refused.value.code == code
-        client.close()
+        await hang_up(client.transport)

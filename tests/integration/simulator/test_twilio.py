@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
-from tests.integration.simulator.simulation import Simulation, until
+from tests.integration.simulator.simulation import Simulation, hang_up, until
 
 
 @dataclass
@@ -20,6 +20,7 @@ class Receiver:
     port: int = 0
     tries: int = 0
     received: list[tuple[str, dict[str, str], str]] = field(default_factory=list)
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
     @property
     def statuses(self) -> list[str]:
@@ -29,6 +30,7 @@ class Receiver:
         return f"http://127.0.0.1:{self.port}/callbacks/twilio?ref={reference}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 lines = head.decode().split("\r\n")
@@ -55,6 +57,8 @@ async def receiver() -> AsyncIterator[Receiver]:
     receiver.port = server.sockets[0].getsockname()[1]
     yield receiver
     server.close()
+    for writer in receiver.writers:
+        await hang_up(writer.transport)
 
 
 async def test_message_is_queued_and_its_receipts_are_signed(simulation: Simulation, receiver: Receiver) -> None:

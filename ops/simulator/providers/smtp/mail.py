@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import SMTPUTF8
-from typing import Final
+from typing import Final, overload
 
 from ops.simulator.providers.smtp.reference import REFERENCE_HEADER
 
@@ -53,13 +53,13 @@ def read_mail(raw: bytes, *, eight_bit: bool, utf8: bool) -> Mail:
     try:
         message = message_from_bytes(raw, _class=EmailMessage, policy=SMTPUTF8)
         for name, value in message.items():
-            headers.setdefault(name, str(value))
+            headers.setdefault(_plain(name), _plain(str(value)))
         problems += _header_problems(message, raw, utf8=utf8)
         text, html = _body(message, "plain"), _body(message, "html")
         attachments = [_attachment(part) for part in message.iter_attachments()] if message.is_multipart() else []
         problems += [f"{type(defect).__name__} in a part" for part in message.walk() for defect in part.defects]
     except Exception as error:  # noqa: BLE001 - the email package raises nearly anything on broken input; it is told
-        problems.append(f"the mail cannot be parsed: {type(error).__name__}: {error}")
+        problems.append(_plain(f"the mail cannot be parsed: {type(error).__name__}: {error}"))
     return Mail(headers, text, html, attachments, problems)
 
 
@@ -93,16 +93,29 @@ def _body(message: EmailMessage, kind: str) -> str | None:
         return None
     content = part.get_content()
     # The parser joins lines with LF; a reader compares with what was written, so line ends are made one kind.
-    return str(content).replace("\r\n", "\n")
+    return _plain(str(content)).replace("\r\n", "\n")
+
+
+@overload
+def _plain(text: str) -> str: ...
+
+
+@overload
+def _plain(text: None) -> None: ...
+
+
+def _plain(text: str | None) -> str | None:
+    """Text without the lone surrogates by which the email package passes on bytes that are no text."""
+    return None if text is None else str(text).encode("utf-8", "replace").decode("utf-8")
 
 
 def _attachment(part: EmailMessage) -> dict[str, object]:
     payload = part.get_payload(decode=True)
     data = payload if isinstance(payload, bytes) else part.as_bytes()
     return {
-        "name": part.get_filename(),
-        "contentType": part.get_content_type(),
-        "contentId": part.get("Content-ID"),
+        "name": _plain(part.get_filename()),
+        "contentType": _plain(part.get_content_type()),
+        "contentId": _plain(part.get("Content-ID")),
         "bytes": len(data),
         "sha256": hashlib.sha256(data).hexdigest(),
     }

@@ -1,3 +1,4 @@
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,9 +108,31 @@ def test_problems(raw: bytes, problem: str | None) -> None:
     assert problems == [] if problem is None else problem in problems
 
 
-@given(st.binary(max_size=300))
-def test_no_mail_breaks_the_reader(raw: bytes) -> None:
-    read_mail(HEAD + raw, eight_bit=True, utf8=False)
+PIECES = [
+    *(
+        b"\r\n",
+        b"\n",
+        b": ",
+        b"; ",
+        b"=",
+        b'"',
+        b"--x",
+        b"\xff",
+        b"\xc5\x9f",
+        b"=?utf-8?q?=FF?=",
+        b"<>",
+        b"@",
+        b",",
+        b"a",
+    ),
+    *(b"Subject", b"To", b"Content-Type", b"multipart/mixed", b"boundary=x", b"text/plain", b"charset", b"iso-2022-kr"),
+    *(b"Content-Transfer-Encoding", b"base64", b"Content-Disposition", b"attachment", b"filename*=utf-8''%FF"),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join))
+def test_whatever_is_sent_can_be_recorded(raw: bytes) -> None:
+    orjson.dumps(read_mail(HEAD + raw, eight_bit=True, utf8=False))
 
 
 @given(st.lists(st.sampled_from([b"", b".", b"..", b".a", b"a", b"a."]), max_size=8))
