@@ -38,8 +38,9 @@ def demo(
         settings = stack.up()
         failed = not asyncio.run(_tell(console, settings))
         console.print(f"\nTold in {time.monotonic() - started:.0f} s.")
-        _where_next(console, settings, stack)
-        if not once and sys.stdin.isatty():
+        stays = not once and sys.stdin.isatty()
+        _where_next(console, settings, stack, stays=stays)
+        if stays:
             console.print("\n[bold]The stack stays up.[/bold] Press Enter (or Ctrl-C) to end it.")
             sys.stdin.readline()
     except KeyboardInterrupt:
@@ -79,18 +80,23 @@ async def _one(console: Console, number: int, chapter: Chapter, task: asyncio.Ta
     return True
 
 
-def _where_next(console: Console, settings: Mapping[str, str], stack: DemoStack) -> None:
-    console.print("\n[bold]Where to look next[/bold]")
-    console.print(f"  what arrived     {settings['ULAK_SIMULATOR_URL']}/_sim/messages")
-    console.print(f"  logs             {stack.state_dir}/logs   (or: ulak dev logs)")
-    console.print("  how it works     docs/architecture.md")
-    console.print("\n[bold]Send your own first notification[/bold] (in another terminal, while this stack is up)")
-    console.print(f"  export $(ULAK_STATE_DIR={stack.state_dir} .venv/bin/ulak dev env)")
+def _where_next(console: Console, settings: Mapping[str, str], stack: DemoStack, *, stays: bool) -> None:
+    if stays:
+        console.print("\n[bold]Where to look next[/bold]")
+        console.print(f"  what arrived   {settings['ULAK_SIMULATOR_URL']}/_sim/messages", soft_wrap=True)
+        console.print(f"  logs           {stack.state_dir / 'logs'}", soft_wrap=True)
+        start = f"export $(ULAK_STATE_DIR={stack.state_dir} .venv/bin/ulak dev env)"
+    else:
+        start = ".venv/bin/ulak dev up && export $(.venv/bin/ulak dev env)"
+    console.print("\n[bold]Send your own first notification[/bold]" + (" (in another terminal)" if stays else ""))
+    console.print(f"  {start}", soft_wrap=True)
     console.print(
         "  .venv/bin/ulak send ORDER_SHIPPED --user 7"
-        " --param orderNo=1 --param carrier='Kargo A' --param trackingUrl=https://kargo.example/1"
+        " --param orderNo=1 --param carrier='Kargo A' --param trackingUrl=https://kargo.example/1",
+        soft_wrap=True,
     )
-    console.print("  .venv/bin/ulak why ntf_...   # the id that the line above printed")
+    console.print("  .venv/bin/ulak why ntf_...      # the id that the line above printed")
+    console.print("\nHow it works: docs/architecture.md")
 
 
 def _end(console: Console, stack: DemoStack) -> None:

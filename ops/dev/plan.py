@@ -138,7 +138,7 @@ def read_api_key(paths: StackPaths) -> str | None:
         stored = json.loads(paths.api_key.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
-    key = stored.get("key") if isinstance(stored, dict) else None
+    key = stored.get("secret") if isinstance(stored, dict) else None
     return key if isinstance(key, str) else None
 
 

@@ -1,6 +1,5 @@
 """A whole embedded stack for tests, driven through the `ulak` command as a person would."""
 
-import json
 import os
 import shlex
 import signal
@@ -12,6 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+
+from ops.dev.paths import StackPaths
+from ops.dev.status import ProcessState, ProcessStatus, read_status
 
 T = TypeVar("T")
 SERVER_SETTINGS = ("ULAK_POSTGRES_DSN", "ULAK_REDIS_URL", "ULAK_KAFKA_BOOTSTRAP_SERVERS")
@@ -55,13 +57,26 @@ class Stack:
         self.settings = {}
         self.ulak("dev", "down", *(("--wipe",) if wipe else ()))
 
-    def processes(self) -> dict[str, dict[str, Any]]:
-        status = json.loads(self.ulak("dev", "status", "--json", check=False))
-        return {process["name"]: process for process in status["processes"]}
+    def processes(self) -> dict[str, ProcessStatus]:
+        """What `ulak dev status` reads, without starting a Python for it."""
+        return {process.name: process for process in read_status(StackPaths(self.state_dir).status).processes}
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send a signal to one process of the stack by its name."""
-        os.kill(self.processes()[name]["pid"], number)
+        pid = self.processes()[name].pid
+        assert pid is not None, f"{name} is not running"
+        os.kill(pid, number)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL one process and wait until the supervisor has another one ready."""
+        before = self.processes()[name].restarts
+        self.signal(name, signal.SIGKILL)
+
+        def back() -> bool | None:
+            process = self.processes()[name]
+            return True if process.restarts > before and process.state is ProcessState.READY else None
+
+        eventually(back, f"{name} being ready again")
 
     def http(self, setting: str) -> httpx.Client:
         """A client of one of the stack's surfaces, with its API key."""

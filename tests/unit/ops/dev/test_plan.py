@@ -133,7 +133,7 @@ def test_a_key_ring_that_the_caller_brings_is_used(setting: dict[str, str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "key"), [('{"key": "ulk_1"}', "ulk_1"), ("", None), ("{", None), ("[]", None), ('{"key": 1}', None)]
+    ("text", "key"), [('{"secret": "ulk_1"}', "ulk_1"), ("", None), ("{", None), ("[]", None), ('{"secret": 1}', None)]
 )
 def test_read_api_key(text: str, key: str | None, tmp_path: Path) -> None:
     paths = StackPaths(tmp_path)
