@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from services.ingest import problem
 from services.ingest.acceptance import Admitted, admit, invalid_fields, missing_parameters, parameters_in_doubt
 from services.ingest.caller import Caller
-from services.ingest.group_commit import BadRowError, GroupCommit, OverloadedError
+from services.ingest.group_commit import BadRowError, GroupCommit, GroupError, OverloadedError
 from services.ingest.model import ClampedPriority, NotificationRequest
 from services.ingest.problem import Problem
 from services.ingest.row import Acceptance, NotificationRow, Standing, compose
@@ -79,6 +79,7 @@ class NotificationIntake:
         try:
             acceptance = await self._commits.submit(self._compose(checked, caller, traceparent))
         except (OverloadedError, BadRowError, PostgresError) as error:
+            log_not_stored(error, 1)
             return stored_problem(error)
         return answered(acceptance, checked.clamped, key_name="eventId")
 
@@ -102,6 +103,9 @@ class NotificationIntake:
             results = await self._commits.submit_all([row for _, _, row in admitted])
         except OverloadedError as error:
             results = [error] * len(admitted)
+        failed = [result for result in results if isinstance(result, BaseException)]
+        if failed:
+            log_not_stored(failed[0], len(failed))
         for (index, checked, _), result in zip(admitted, results, strict=True):
             if isinstance(result, BaseException):
                 answers[index] = stored_problem(result)
@@ -145,14 +149,20 @@ def answered(acceptance: Acceptance, clamped: ClampedPriority | None, *, key_nam
             )
 
 
+def log_not_stored(error: BaseException, requests: int) -> None:
+    """One line for all that failed together. Only our own errors' texts: another's may quote a row."""
+    reason = str(error) if isinstance(error, GroupError | PostgresError) else ""
+    _log.warning("requests_not_stored", requests=requests, error=type(error).__name__, reason=reason)
+
+
 def stored_problem(error: BaseException) -> Problem:
     """What a failed commit means for the caller; what is not expected is raised again."""
-    if isinstance(error, BadRowError):
-        _log.error("row_refused", reason=str(error))
-        return problem.ROW_REFUSED(
-            "The database refused this item; nothing of it is stored. Report this to Ulak's team."
-        )
-    if isinstance(error, OverloadedError | PostgresError):
-        _log.warning("request_not_stored", error=type(error).__name__, reason=str(error))
-        return problem.unavailable()
-    raise error
+    match error:
+        case BadRowError():
+            return problem.ROW_REFUSED(
+                "The database refused this item; nothing of it is stored. Report this to Ulak's team."
+            )
+        case OverloadedError() | PostgresError():
+            return problem.unavailable()
+        case _:
+            raise error

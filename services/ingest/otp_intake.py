@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from services.ingest.acceptance import invalid_fields
 from services.ingest.caller import Caller
 from services.ingest.group_commit import BadRowError, GroupCommit, OverloadedError
-from services.ingest.intake import Accepted, CatalogueSource, answered, stored_problem
+from services.ingest.intake import Accepted, CatalogueSource, answered, log_not_stored, stored_problem
 from services.ingest.model import OtpRequest
 from services.ingest.otp import OtpRow, compose_otp, render_otp
 from services.ingest.otp_store import OtpStore
@@ -59,6 +59,7 @@ class OtpIntake:
         try:
             acceptance = await self._commits.submit(row)
         except (OverloadedError, BadRowError, PostgresError) as error:
+            log_not_stored(error, 1)
             return stored_problem(error)
         return answered(acceptance, None, key_name="requestId")
 

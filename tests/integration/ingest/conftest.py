@@ -29,7 +29,7 @@ TYPES = (
     ("PASSWORD_CHANGED", "SECURITY", 0, ["EMAIL"], 3_600),
     ("OTP", "SECURITY", 0, ["SMS"], 300),
 )
-TEMPLATES = (
+TEMPLATES: tuple[tuple[str, str, str, dict[str, str], list[str]], ...] = (
     ("ORDER_SHIPPED", "PUSH", "tr", {"title": "Kargoda", "body": "{{ orderNo }} yolda"}, ["orderNo"]),
     (
         "ORDER_SHIPPED",
