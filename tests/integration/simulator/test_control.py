@@ -98,22 +98,27 @@ async def test_it_prints_its_endpoints_and_ends_on_sigterm_while_a_call_waits(tm
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "ops.simulator", "--state-dir", str(tmp_path), stdout=asyncio.subprocess.PIPE
     )
-    assert process.stdout is not None
-    endpoints = json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
-    assert json.loads((tmp_path / "endpoints.json").read_bytes()) == endpoints
-    async with httpx.AsyncClient(base_url=endpoints["url"], trust_env=False) as client:
-        waiting = Simulation(endpoints, client)
-        await waiting.program("twilio", {"delayMs": 3_600_000})
-        call = asyncio.create_task(waiting.send_sms(client))
+    try:
+        assert process.stdout is not None
+        endpoints = json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
+        assert json.loads((tmp_path / "endpoints.json").read_bytes()) == endpoints
+        async with httpx.AsyncClient(base_url=endpoints["url"], trust_env=False) as client:
+            waiting = Simulation(endpoints, client)
+            await waiting.program("twilio", {"delayMs": 3_600_000})
+            call = asyncio.create_task(waiting.send_sms(client))
 
-        async def recorded() -> bool:
-            return len(await waiting.messages(provider="twilio")) == 1
+            async def recorded() -> bool:
+                return len(await waiting.messages(provider="twilio")) == 1
 
-        await until(recorded)
-        process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 10) == 0
-        with pytest.raises(httpx.TransportError):
-            await call
+            await until(recorded)
+            process.send_signal(signal.SIGTERM)
+            assert await asyncio.wait_for(process.wait(), 10) == 0
+            with pytest.raises(httpx.TransportError):
+                await call
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 async def test_keys_and_access_tokens_outlive_a_restart(tmp_path: Path) -> None:

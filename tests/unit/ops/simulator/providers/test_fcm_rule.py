@@ -64,8 +64,8 @@ def test_android_parts_replace_the_common_ones_when_bytes_are_counted() -> None:
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
-        ({"fcm_options": {"analytics_label": "l"}, "data": {"ulakReference": "r"}}, "l"),
-        ({"data": {"ulakReference": "r", "notificationId": "n"}}, "r"),
+        ({"fcm_options": {"analytics_label": "l"}, "data": {"reference": "r"}}, "r"),
+        ({"fcm_options": {"analytics_label": "l"}, "data": {"notificationId": "n"}}, "l"),
         ({"data": {"notificationId": "n"}}, "n"),
         ({"data": "x"}, None),
     ],
