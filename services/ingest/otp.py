@@ -187,7 +187,10 @@ def otp_fingerprint(ring: KeyRing, request: OtpRequest, phone: str) -> bytes:
 
 def first_of_each_request(rows: Sequence[OtpRow]) -> list[OtpRow]:
     """Of those with the same request id within one group, the one that came first."""
-    return list({row.dedup_key: row for row in reversed(rows)}.values())[::-1]
+    firsts: dict[tuple[int, str, str], OtpRow] = {}
+    for row in rows:
+        firsts.setdefault(row.dedup_key, row)
+    return list(firsts.values())
 
 
 def born_status(row: OtpRow, supersession: Supersession) -> tuple[DeliveryStatus, Reason | None]:

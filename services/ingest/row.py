@@ -198,7 +198,10 @@ _NOTHING: Final = SealedProfile()
 
 def first_of_each_key(rows: Sequence[NotificationRow]) -> list[NotificationRow]:
     """The rows to insert: of those with the same key within one group, the one that came first."""
-    return list({row.dedup_key: row for row in reversed(rows)}.values())[::-1]
+    firsts: dict[tuple[int, str, str], NotificationRow] = {}
+    for row in rows:
+        firsts.setdefault(row.dedup_key, row)
+    return list(firsts.values())
 
 
 def standing(*, own_id: UUID, own_fingerprint: bytes, holder: UUID, holder_fingerprint: bytes) -> Standing:
