@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from importlib.metadata import version
 from typing import Final
 
+from services.workers.collector import tune_collector
 from services.workers.lanes import (
     STRATEGIES,
     Configured,
@@ -83,6 +84,7 @@ async def serve(lanes: Sequence[Lane], stop: Stop) -> None:
             "consumers": lambda: all(consumer.ready() for consumer in consumers),
         }
         await stack.enter_async_context(serve_health(load(HealthSettings), checks))
+        tune_collector()
         await consume(consumers, stop)
 
 

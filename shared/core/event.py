@@ -27,7 +27,7 @@ EventRecord = tuple[bytes, bytes, list[tuple[str, bytes]]]
 
 def delivery_event_id(key: DeliveryKey, status: DeliveryStatus, attempt: int) -> UUID:
     """The same for the same change, whoever tells it and how often."""
-    return uuid5(_NAMESPACE, f"{key.reference}|{status}|{attempt}")
+    return uuid5(_NAMESPACE, f"{key.reference}|{status.value}|{attempt}")
 
 
 def delivery_event(

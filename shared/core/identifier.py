@@ -23,7 +23,7 @@ def new_id() -> UUID:
     return uuid_utils.compat.uuid7()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16_384)
 def public_id(prefix: str, value: UUID) -> str:
     """`ntf_` + the UUID in Crockford base32 (TypeID specification 0.3).
 

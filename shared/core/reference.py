@@ -17,6 +17,10 @@ class DeliveryKey:
     channel: str
     target_key: bytes
 
+    def __hash__(self) -> int:
+        # A batch looks its keys up a dozen times each; the generated one hashes a UUID object, which is slow.
+        return hash((self.notification_id.int, self.target_key))
+
     @property
     def reference(self) -> str:
         """`ntf_....SMS.<base64url target key>`: URL-safe, the same for every attempt, read back by `parse`."""
@@ -45,7 +49,7 @@ class DeliveryKey:
         return key
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16_384)
 def _reference(notification_id: UUID, channel: str, target_key: bytes) -> str:
     """Kept for a while: a delivery asks for its reference several times on its way through a worker."""
     target = base64.urlsafe_b64encode(target_key).decode().rstrip("=")
