@@ -80,6 +80,8 @@ class OtpStore:
 
     async def state(self, application_id: int, request_id: str) -> OtpState | None:
         """The code of one request, or None if the request is unknown or no longer kept."""
+        if "\x00" in request_id:
+            return None  # PostgreSQL's text cannot even hold it, so nothing was ever stored under it
         with translated():
             row = await self._pool.fetchrow(self._queries["otp_request"], application_id, request_id, OTP_TYPE)
         if row is None:

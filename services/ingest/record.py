@@ -108,6 +108,8 @@ class NotificationReader:
 
     async def of_event(self, application: int, event_id: str, type_name: str | None) -> list[Event]:
         """The notifications of an event id, as long as dedup rows are kept; by mapping."""
+        if "\x00" in event_id or "\x00" in (type_name or ""):
+            return []  # PostgreSQL's text cannot even hold it, so nothing was ever stored under it
         with translated():
             rows = await self._pool.fetch(
                 self._queries["notification_ids_of_event"], application, event_id, type_name, self._clock()

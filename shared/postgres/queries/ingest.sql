@@ -114,7 +114,7 @@ SELECT n.id, n.event_id, r.external_id, n.type, n.state, n.message_class, n.mode
 -- name: notification_ids_of_event
 SELECT mapping, notification_id
   FROM ulak.notification_dedup
- WHERE application_id = $1 AND key = $2 AND ($3::text IS NULL OR mapping = $3 OR mapping LIKE $3 || ':%')
+ WHERE application_id = $1 AND key = $2 AND ($3::text IS NULL OR mapping = $3 OR starts_with(mapping, $3 || ':'))
    AND until > $4
  ORDER BY mapping
  LIMIT 20

@@ -188,9 +188,7 @@ def seconds_from_now(first_day: int, last_day: int) -> st.SearchStrategy[float]:
     happened=st.none() | seconds_from_now(-30, 0),
     ends=st.none() | seconds_from_now(-30, 400),
 )
-def test_what_is_admitted_has_time_left(
-    sent: datetime | None, happened: datetime | None, ends: datetime | None
-) -> None:
+def test_what_is_admitted_has_time_left(sent: float | None, happened: float | None, ends: float | None) -> None:
     """Whatever times are given: an admitted request expires after now and after its sending, within type's TTL."""
     names = {"sendAt": sent, "eventTime": happened, "expiresAt": ends}
     changes = {
