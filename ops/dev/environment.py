@@ -72,6 +72,9 @@ def shared_environment(
         **{SERVER_SETTINGS[name]: address for name, address in addresses.items()},
         "PYTHONUNBUFFERED": "1",
     }
+    # One process per group: nobody takes over a dead one's partitions, so the broker should notice soon.
+    environment.setdefault("ULAK_KAFKA_SESSION_TIMEOUT_MS", "6000")
+    environment.setdefault("ULAK_KAFKA_HEARTBEAT_INTERVAL_MS", "2000")
     if not environ.get("ULAK_KEY_RING"):
         environment.setdefault("ULAK_KEY_RING_FILE", str(paths.key_ring))
     if plan.simulator is not None:
