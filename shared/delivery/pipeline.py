@@ -28,6 +28,7 @@ from shared.delivery.prepare import Unprepared, prepare
 from shared.delivery.row import DeliveryRow, Owed
 from shared.delivery.store import Changed, DeliveryStore, Settled
 from shared.delivery.triage import Attempt, Drop, Repeat, Settle, Wait, later, triage
+from shared.delivery.wire import Places, Wire
 from shared.kafka.record import Publisher, Received, Rejection
 from shared.kafka.record import Record as KafkaRecord
 from shared.postgres.errors import UNAVAILABLE
@@ -35,7 +36,7 @@ from shared.providers.simulated import NAME as SIMULATED
 from shared.redis_store.pacer import Pacer
 from shared.runtime.keyring import RingSource
 from shared.runtime.metrics import HINTS_DROPPED, OUTCOMES, PROVIDER_MISSING, SEND_LATENCY, UNRECOGNISED
-from shared.wire.channel import Lane, MessageClass, Promise
+from shared.wire.channel import Lane, MessageClass
 from shared.wire.message import HEADER_TRACEPARENT, DeliveryHint
 
 _log = structlog.get_logger(__name__)
@@ -44,8 +45,8 @@ PATIENCE_SEC: Final = 2.0
 """A longer wait for tokens goes to a retry tier, so that one drained provider does not hold the others' partition."""
 RECORD_SEC: Final = 1.0
 """Of a lease, what is kept for recording: a send may end as late as its deadline and must still find its claim."""
-_CLAIMS_AT_ONCE: Final = 3
-"""Claims of one batch in flight together, so that the wire does not wait for the database."""
+_CLAIMS_AT_ONCE: Final = 2
+"""Parts of one batch in flight together, so that the wire does not wait for the database."""
 _RECORD_RETRY_SEC: Final = 0.2
 
 Route = Callable[[DeliveryRow], str]
@@ -83,6 +84,7 @@ class Pipeline:
         self._latency = SEND_LATENCY.labels(lane.name)
         self._store = store
         self._senders = senders
+        self._wires = {name: Wire(sender.concurrency) for name, sender in senders.items()}
         self._route = route
         self._ring = ring
         self._pacer = pacer
@@ -207,36 +209,28 @@ class Pipeline:
             )
             await self._publish_hints(batch, [self._after_shortest_tier(row) for row, _ in group])
             return
-        turns = asyncio.Semaphore(_CLAIMS_AT_ONCE)
+        share = max(1, self._lane.poll_batch // _CLAIMS_AT_ONCE)
+        await _together(
+            self._send_share(batch, sender, group[start : start + share]) for start in range(0, len(group), share)
+        )
 
-        async def in_turn(chunk: Sequence[tuple[DeliveryRow, Prepared]]) -> None:
-            async with turns:
-                await self._send_chunk(batch, sender, chunk)
-
-        await _together(in_turn(chunk) for chunk in self._chunks(group, sender.concurrency))
-
-    def _chunks(
-        self, group: Sequence[tuple[DeliveryRow, Prepared]], concurrency: int
-    ) -> Iterable[Sequence[tuple[DeliveryRow, Prepared]]]:
-        """At most once: never more than goes on the wire at once, so that a kill leaves few UNKNOWN."""
-        at_most_once = [entry for entry in group if entry[0].promise is Promise.AT_MOST_ONCE]
-        others = [entry for entry in group if entry[0].promise is not Promise.AT_MOST_ONCE]
-        for entries, size in ((at_most_once, concurrency), (others, max(concurrency, self._lane.poll_batch // 2))):
-            for start in range(0, len(entries), size):
-                yield entries[start : start + size]
-
-    async def _send_chunk(self, batch: _Batch, sender: Sender, chunk: Sequence[tuple[DeliveryRow, Prepared]]) -> None:
-        pending = list(chunk)
+    async def _send_share(self, batch: _Batch, sender: Sender, group: Sequence[tuple[DeliveryRow, Prepared]]) -> None:
+        wire = self._wires[sender.provider]
+        pending = list(group)
         while pending:
             if self._stopping():
                 await self._publish_hints(batch, [_unclaimed(row) for row, _ in pending])
                 return
-            granted = await self._tokens(sender.provider, len(pending))
-            if not granted:
-                await self._publish_hints(batch, [self._after_shortest_tier(row) for row, _ in pending])
-                return
-            taken, pending = pending[:granted], pending[granted:]
-            await self._claim_and_send(batch, sender, taken)
+            places = await wire.take(len(pending))
+            try:
+                granted = await self._tokens(sender.provider, places.count)
+                if not granted:
+                    await self._publish_hints(batch, [self._after_shortest_tier(row) for row, _ in pending])
+                    return
+                taken, pending = pending[:granted], pending[granted:]
+                await self._claim_and_send(batch, sender, taken, places)
+            finally:
+                await places.leave()
 
     async def _tokens(self, provider: str, wanted: int) -> int:
         if provider == SIMULATED:
@@ -244,7 +238,7 @@ class Pipeline:
         return await self._pacer.take(provider, wanted, critical=self._critical, patience_sec=PATIENCE_SEC)
 
     async def _claim_and_send(
-        self, batch: _Batch, sender: Sender, taken: Sequence[tuple[DeliveryRow, Prepared]]
+        self, batch: _Batch, sender: Sender, taken: Sequence[tuple[DeliveryRow, Prepared]], places: Places
     ) -> None:
         claim_id, now, claimed_at = new_id(), self._clock(), time.monotonic()
         ours = await self._store.claim(
@@ -260,6 +254,7 @@ class Pipeline:
         if mine:
             lease_end = claimed_at + self._lane.lease_sec
             outcomes = await sender.send([prepared for _, prepared in mine], self._window(lease_end))
+            await places.leave()  # the wire need not wait for our records
             # Shielded: a drain that runs out may cancel us, but not between the provider's word and our record of it.
             recorded = asyncio.create_task(self._finish(batch, sender.provider, mine, outcomes, claim_id, lease_end))
             await asyncio.shield(recorded)

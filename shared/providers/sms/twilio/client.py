@@ -4,8 +4,9 @@ import base64
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 from shared.core.outcome import Ambiguous, Outcome, Permanent, ProviderDown, Transient
 from shared.core.ports import Prepared, ReplyLostError, Sender, SendWindow, Transport, UnsentError, UntrustedError
@@ -74,19 +75,27 @@ class TwilioSender:
 def form(message: Prepared, settings: TwilioSettings, now: datetime) -> str:
     """The request's form. ValidityPeriod is what is left of the message's life, so that no code arrives too late."""
     left_sec = int((message.expires_at - now).total_seconds())
-    fields = {
-        "To": message.address,
-        "Body": message.content["text"],
-        "ValidityPeriod": str(min(MAX_VALIDITY_SEC, max(1, left_sec))),
-    }
-    if settings.messaging_service_sid is not None:
-        fields["MessagingServiceSid"] = settings.messaging_service_sid
-    elif settings.from_number is not None:
-        fields["From"] = settings.from_number
-    if settings.public_callback_url is not None:
-        query = urlencode({"ref": message.key.reference, "attempt": message.attempt})
-        fields["StatusCallback"] = f"{settings.public_callback_url.rstrip('/')}/callbacks/{NAME}?{query}"
-    return urlencode(fields)
+    validity_sec = min(MAX_VALIDITY_SEC, max(1, left_sec))
+    return (
+        f"To={quote_plus(message.address)}&Body={quote_plus(message.content['text'])}&ValidityPeriod={validity_sec}"
+        f"{_sender(settings.messaging_service_sid, settings.from_number)}"
+        f"{_callback(settings.public_callback_url, message)}"
+    )
+
+
+@lru_cache(maxsize=16)
+def _sender(messaging_service_sid: str | None, from_number: str | None) -> str:
+    if messaging_service_sid is not None:
+        return f"&{urlencode({'MessagingServiceSid': messaging_service_sid})}"
+    return f"&{urlencode({'From': from_number})}"
+
+
+def _callback(public_url: str | None, message: Prepared) -> str:
+    """Where Twilio reports to; the reference is URL-safe as it is."""
+    if public_url is None:
+        return ""
+    url = f"{public_url.rstrip('/')}/callbacks/{NAME}?ref={message.key.reference}&attempt={message.attempt}"
+    return f"&StatusCallback={quote_plus(url)}"
 
 
 @asynccontextmanager
