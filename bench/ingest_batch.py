@@ -25,8 +25,8 @@ PATH: Final = "/internal/v1/notifications/batch"
 _runs = itertools.count(1)
 
 _INTO: Final = (
-    "CREATE TEMPORARY TABLE given (id uuid, application_id int, key text, hmac bytea, until timestamptz, user_id bigint, "
-    "params bytea, payload bytea, moment timestamptz) ON COMMIT DELETE ROWS"
+    "CREATE TEMPORARY TABLE given (id uuid, application_id int, key text, hmac bytea, until timestamptz, "
+    "user_id bigint, params bytea, payload bytea, moment timestamptz) ON COMMIT DELETE ROWS"
 )
 _INSERT: Final = """
 WITH claimed AS (
@@ -92,22 +92,19 @@ def _rows(run: str, first: int) -> list[tuple[Any, ...]]:
 
 
 async def limit(stack: Stack) -> Sample:
-    """COPY into a temporary table and INSERT SELECT ON CONFLICT, one transaction a batch, as many at once."""
+    """COPY into a temporary table and INSERT SELECT ON CONFLICT: one transaction a batch, one after the other."""
     run = f"copy{next(_runs)}"
-    batches = iter([_rows(run, first) for first in range(0, BATCH * BATCHES, BATCH)])
+    batches = [_rows(run, first) for first in range(0, BATCH * BATCHES, BATCH)]
 
-    async def work() -> None:
-        async with stack.pool.acquire() as connection:
-            await connection.execute(_INTO)
-            for rows in batches:
-                async with connection.transaction():
-                    await connection.copy_records_to_table("given", records=rows)
-                    await connection.execute(_INSERT)
-            await connection.execute("DROP TABLE given")
-
-    started = asyncio.get_running_loop().time()
-    await asyncio.gather(*(work() for _ in range(CONNECTIONS)))
-    seconds = asyncio.get_running_loop().time() - started
+    async with stack.pool.acquire() as connection:
+        await connection.execute(_INTO)
+        started = asyncio.get_running_loop().time()
+        for rows in batches:
+            async with connection.transaction():
+                await connection.copy_records_to_table("given", records=rows)
+                await connection.execute(_INSERT)
+        seconds = asyncio.get_running_loop().time() - started
+        await connection.execute("DROP TABLE given")
     stored = await stack.stored(run)
     if stored != BATCH * BATCHES:
         raise WrongResultError(f"{BATCH * BATCHES} copied, {stored} stored")

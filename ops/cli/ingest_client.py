@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -40,6 +40,12 @@ class IngestClient:
         if not api_key:
             raise CommandError("ULAK_API_KEY is not set: run `eval $(ulak dev env)`, or `ulak api-keys create`.")
         return cls(url, api_key)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._client.close()
 
     def get(self, path: str) -> Answer:
         return self._call("GET", path, None)

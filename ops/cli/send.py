@@ -35,7 +35,6 @@ def send(
     as_json: Annotated[bool, typer.Option("--json", help="Print the API's answer.")] = False,
 ) -> None:
     """Send one notification; prints its id. With --wait, exits with 1 if it has not settled by then."""
-    client = IngestClient.from_environment()
     recipient = _given({"email": email, "phone": phone, "locale": locale, "timeZone": time_zone})
     body = _given(
         {
@@ -49,9 +48,10 @@ def send(
             "recipient": recipient or None,
         }
     )
-    answer = client.post("/internal/v1/notifications", body)
-    identifier: str = answer.body["notificationId"]
-    found = _settled(client, identifier, wait) if wait > 0 else None
+    with IngestClient.from_environment() as client:
+        answer = client.post("/internal/v1/notifications", body)
+        identifier: str = answer.body["notificationId"]
+        found = _settled(client, identifier, wait) if wait > 0 else None
     if as_json:
         typer.echo(orjson.dumps({**answer.body, **(found or {})}, option=orjson.OPT_INDENT_2))
         return

@@ -24,11 +24,12 @@ def why(
     as_json: Annotated[bool, typer.Option("--json", help="Print the API's answer.")] = False,
 ) -> None:
     """Tell each decision and attempt of a notification, in order. Exits with 1 if there is no such notification."""
-    client = IngestClient.from_environment()
-    if event:
-        query = f"eventId={quote(notification, safe='')}" + (f"&type={quote(type_name, safe='')}" if type_name else "")
-        notification = client.get(f"/internal/v1/notifications?{query}").body["notificationId"]
-    body = client.get(f"/internal/v1/notifications/{quote(notification, safe='')}/explain").body
+    with IngestClient.from_environment() as client:
+        if event:
+            kind = f"&type={quote(type_name, safe='')}" if type_name else ""
+            found = client.get(f"/internal/v1/notifications?eventId={quote(notification, safe='')}{kind}")
+            notification = found.body["notificationId"]
+        body = client.get(f"/internal/v1/notifications/{quote(notification, safe='')}/explain").body
     if as_json:
         typer.echo(orjson.dumps(body, option=orjson.OPT_INDENT_2))
     else:

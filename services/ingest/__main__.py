@@ -33,6 +33,7 @@ from shared.postgres.catalogue import CatalogueCache
 from shared.postgres.partition import has_partition, require_partition
 from shared.postgres.pool import Pool, open_pool
 from shared.postgres.settings import PostgresSettings
+from shared.runtime.garbage import collect_rarely
 from shared.runtime.keyring import KeyRingError, KeyRingSettings, RingSource, load_ring_source
 from shared.runtime.logs import get_logger
 from shared.runtime.service import Stop, run, serve_health, serve_http
@@ -211,6 +212,7 @@ def main() -> None:
         postgres=load(PostgresSettings),
         kafka=load(KafkaSettings),
     )
+    collect_rarely()
     run(partial(serve, settings, surface, load_ring_source(load(KeyRingSettings))), service=f"ingest-{surface}")
 
 

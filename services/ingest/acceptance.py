@@ -24,6 +24,7 @@ MAX_SEND_AHEAD: Final = timedelta(days=30)
 """api.md: `sendAt` at most 30 days."""
 MAX_EVENT_AHEAD: Final = timedelta(hours=1)
 """An event that claims to come from further ahead has a wrong clock or zone, and would live too long."""
+_MAX_REMEMBERED: Final = 4096
 _REMEDY: Final = {
     "extra_forbidden": "this field is not known here: remove it or correct its name",
     "missing": "this field is required: send it",
@@ -56,11 +57,48 @@ class Admitted:
     expires_at: datetime
 
 
+class Requirements:
+    """What one catalogue wants of each type and choice of channels, worked out once and remembered.
+
+    A service keeps one per catalogue it has read; requests ask for the same few types again and again.
+    """
+
+    def __init__(self, catalogue: Catalogue, channels: Channels) -> None:
+        self.catalogue = catalogue
+        self._channels = channels
+        self._problems: dict[tuple[str, tuple[str, ...] | None], Problem | None] = {}
+        self._parameters: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
+
+    def channel_problem(self, kind: NotificationType, asked: tuple[str, ...] | None) -> Problem | None:
+        """What is wrong with the channels: unknown ones, or no template to fill in."""
+        key = (kind.name, asked)
+        if key not in self._problems:
+            if len(self._problems) >= _MAX_REMEMBERED:
+                self._problems.clear()
+            self._problems[key] = _channel_problem(asked, kind, self.catalogue, self._channels)
+        return self._problems[key]
+
+    def parameters(self, kind: NotificationType, channels: tuple[str, ...]) -> frozenset[str]:
+        """Every name that a template of these channels uses in any locale."""
+        key = (kind.name, channels)
+        names = self._parameters.get(key)
+        if names is None:
+            if len(self._parameters) >= _MAX_REMEMBERED:
+                self._parameters.clear()
+            names = self._parameters[key] = frozenset(
+                name
+                for channel in channels
+                for template in self.catalogue.templates(kind.name, channel)
+                for name in template.parameters
+            )
+        return names
+
+
 def admit(  # noqa: PLR0911  one return per thing that can be wrong reads better than a chain of wrappers
-    request: NotificationRequest, catalogue: Catalogue, channels: Channels, now: datetime
+    request: NotificationRequest, requirements: Requirements, now: datetime
 ) -> Admitted | Problem:
     """Check all but the parameters (`missing_parameters`), cheapest first; the first thing wrong is the answer."""
-    kind = catalogue.type(request.type)
+    kind = requirements.catalogue.type(request.type)
     if kind is None:
         return problem.UNKNOWN_TYPE(
             f"There is no notification type {request.type!r}. Push it with `ulak templates push`, or correct the name.",
@@ -72,7 +110,8 @@ def admit(  # noqa: PLR0911  one return per thing that can be wrong reads better
     times = _times(request, kind, now)
     if isinstance(times, Problem):
         return times
-    wrong = _channel_problem(request.channels, kind, catalogue, channels)
+    channels = None if request.channels is None else tuple(dict.fromkeys(request.channels))
+    wrong = requirements.channel_problem(kind, channels)
     if wrong is not None:
         return wrong
     profile = _profile(request)
@@ -90,7 +129,7 @@ def admit(  # noqa: PLR0911  one return per thing that can be wrong reads better
         type=kind,
         message_class=kind.message_class if asked is None else max(kind.message_class, asked),
         clamped=_clamped(request.priority, asked, kind.message_class),
-        channels=None if request.channels is None else tuple(dict.fromkeys(request.channels)),
+        channels=channels,
         profile=profile,
         params=params,
         at=now,
@@ -99,18 +138,14 @@ def admit(  # noqa: PLR0911  one return per thing that can be wrong reads better
     )
 
 
-def parameters_in_doubt(admitted: Admitted, catalogue: Catalogue) -> bool:
+def parameters_in_doubt(admitted: Admitted, requirements: Requirements) -> bool:
     """Whether some locale's template lacks a parameter; only then it matters which locale the recipient reads.
 
     Templates of one type usually use the same parameters in all locales, so a complete request costs no look-up.
     """
     params = admitted.request.params
-    return any(
-        params.get(name) is None
-        for channel in admitted.channels or admitted.type.default_channels
-        for template in catalogue.templates(admitted.type.name, channel)
-        for name in template.parameters
-    )
+    names = requirements.parameters(admitted.type, admitted.channels or admitted.type.default_channels)
+    return any(params.get(name) is None for name in names)
 
 
 def missing_parameters(

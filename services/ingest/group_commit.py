@@ -35,8 +35,18 @@ class OverloadedError(GroupError):
     pass
 
 
+class _Bundle(Generic[T, R]):
+    """Items that came together and are answered together: one future for all, because a batch has hundreds."""
+
+    __slots__ = ("future", "items")
+
+    def __init__(self, items: Sequence[T], future: "asyncio.Future[Sequence[R | Exception]]") -> None:
+        self.items = items
+        self.future = future
+
+
 class GroupCommit(Generic[T, R]):
-    """Gathers items, commits them in groups, and answers each submitter with its own result.
+    """Gathers items, commits them in groups, and answers each submitter with its own results.
 
     commit takes a group and answers one result per item, in order; all or nothing. When it raises BadRowError the
     group is split until the bad rows stand alone, so that one of them never fails the others; any other exception is
@@ -55,70 +65,89 @@ class GroupCommit(Generic[T, R]):
         self._max_in_flight = max_in_flight
         self._max_group = max_group
         self._max_waiting = max_waiting
-        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._bundles: deque[_Bundle[T, R]] = deque()
+        self._waiting = 0
         self._running: set[asyncio.Task[None]] = set()
         self._scheduled = False
 
     async def submit(self, item: T) -> R:
         """The item's result, once its group is durable. Raises OverloadedError, BadRowError or what commit raised."""
-        return await self._enqueue((item,))[0]
+        (result,) = await self._enqueue((item,))
+        if isinstance(result, Exception):
+            raise result
+        return result
 
-    async def submit_all(self, items: Sequence[T]) -> list[R | BaseException]:
+    async def submit_all(self, items: Sequence[T]) -> list[R | Exception]:
         """Results in order, an exception where one item failed; OverloadedError if they do not fit as a whole."""
-        return await asyncio.gather(*self._enqueue(items), return_exceptions=True)
+        self._check_room(len(items))
+        parts = [items[start : start + self._max_group] for start in range(0, len(items), self._max_group)]
+        return [result for part in await asyncio.gather(*map(self._enqueue, parts)) for result in part]
 
     async def drain(self) -> None:
         """Return when nothing waits and nothing is on its way."""
-        while self._waiting or self._running:
+        while self._bundles or self._running:
             if not self._running:
                 self._start()
             await asyncio.wait(self._running)
 
-    def _enqueue(self, items: Sequence[T]) -> list[asyncio.Future[R]]:
-        if len(self._waiting) + len(items) > self._max_waiting:
-            raise OverloadedError(f"{len(self._waiting)} requests wait for the database")
+    def _check_room(self, count: int) -> None:
+        if self._waiting + count > self._max_waiting:
+            raise OverloadedError(f"{self._waiting} requests wait for the database, {count} more are too many")
+
+    def _enqueue(self, items: Sequence[T]) -> "asyncio.Future[Sequence[R | Exception]]":
+        self._check_room(len(items))
         loop = asyncio.get_running_loop()
-        futures: list[asyncio.Future[R]] = [loop.create_future() for _ in items]
-        self._waiting.extend(zip(items, futures, strict=True))
+        bundle: _Bundle[T, R] = _Bundle(items, loop.create_future())
+        self._bundles.append(bundle)
+        self._waiting += len(items)
         if not self._scheduled and len(self._running) < self._max_in_flight:
             # At the end of this turn of the loop: what other connections brought in the same turn comes along.
             self._scheduled = True
             loop.call_soon(self._start)
-        return futures
+        return bundle.future
 
     def _start(self) -> None:
         self._scheduled = False
-        while self._waiting and len(self._running) < self._max_in_flight:
-            size = min(self._max_group, len(self._waiting))
-            group = [self._waiting.popleft() for _ in range(size)]
-            task = asyncio.create_task(self._run(group))
+        while self._bundles and len(self._running) < self._max_in_flight:
+            task = asyncio.create_task(self._run(self._next_group()))
             self._running.add(task)
             task.add_done_callback(self._finished)
+
+    def _next_group(self) -> list[_Bundle[T, R]]:
+        """Whole bundles, up to max_group items (no bundle is larger than that)."""
+        group: list[_Bundle[T, R]] = []
+        size = 0
+        while self._bundles and size + len(self._bundles[0].items) <= self._max_group:
+            bundle = self._bundles.popleft()
+            group.append(bundle)
+            size += len(bundle.items)
+        self._waiting -= size
+        return group
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         self._start()
 
-    async def _run(self, group: list[tuple[T, asyncio.Future[R]]]) -> None:
-        """Commit, and answer; never raises, or a submitter would wait for good."""
-        GROUP_COMMIT_SIZE.observe(len(group))
+    async def _run(self, group: list[_Bundle[T, R]]) -> None:
+        """Commit, and answer every bundle with its slice of the results."""
+        items = [item for bundle in group for item in bundle.items]
+        GROUP_COMMIT_SIZE.observe(len(items))
+        results = await self._results(items)
+        start = 0
+        for bundle in group:
+            end = start + len(bundle.items)
+            if not bundle.future.done():  # a submitter that hung up
+                bundle.future.set_result(results[start:end])
+            start = end
+
+    async def _results(self, items: Sequence[T]) -> Sequence[R | Exception]:
+        """One result or exception per item; never raises, or a submitter would wait for good."""
         try:
-            results = await self._commit([item for item, _ in group])
-            for (_, future), result in zip(group, results, strict=True):
-                if not future.done():  # a submitter that hung up
-                    future.set_result(result)
+            return await self._commit(items)
         except BadRowError as error:
-            if len(group) == 1:
-                _fail(group, error)
-                return
-            middle = len(group) // 2
-            await self._run(group[:middle])
-            await self._run(group[middle:])
+            if len(items) == 1:
+                return [error]
+            middle = len(items) // 2
+            return [*await self._results(items[:middle]), *await self._results(items[middle:])]
         except Exception as error:  # noqa: BLE001  whatever it is, it is the submitters' to hear
-            _fail(group, error)
-
-
-def _fail(group: Sequence[tuple[T, asyncio.Future[R]]], error: BaseException) -> None:
-    for _, future in group:
-        if not future.done():
-            future.set_exception(error)
+            return [error] * len(items)

@@ -9,7 +9,14 @@ from typing import Any, Final, Protocol
 from pydantic import ValidationError
 
 from services.ingest import problem
-from services.ingest.acceptance import Admitted, admit, invalid_fields, missing_parameters, parameters_in_doubt
+from services.ingest.acceptance import (
+    Admitted,
+    Requirements,
+    admit,
+    invalid_fields,
+    missing_parameters,
+    parameters_in_doubt,
+)
 from services.ingest.caller import Caller
 from services.ingest.group_commit import BadRowError, GroupCommit, GroupError, OverloadedError
 from services.ingest.model import ClampedPriority, NotificationRequest
@@ -65,6 +72,10 @@ class NotificationIntake:
     ) -> None:
         self._catalogue = catalogue
         self._channels = channels
+        self._requirements: Requirements | None = None
+        # Batches are checked one after the other, so that one is checked while another is being committed; taking
+        # turns they would all be ready at the same moment, and the database idle until then.
+        self._one_batch = asyncio.Lock()
         self._rings = rings
         self._store = store
         self._commits = commits
@@ -73,7 +84,7 @@ class NotificationIntake:
 
     async def accept(self, item: object, caller: Caller, traceparent: str | None) -> Accepted | Problem:
         """One request, parsed from JSON; the answer is durable."""
-        checked = await self._check(item, await self._catalogue.get())
+        checked = await self._check(item, await self._current())
         if isinstance(checked, Problem):
             return checked
         try:
@@ -87,44 +98,54 @@ class NotificationIntake:
         self, items: Sequence[object], caller: Caller, traceparent: str | None
     ) -> list[Accepted | Problem]:
         """A batch: every item stands for itself; answers in the order of the items."""
-        catalogue = await self._catalogue.get()
         answers: list[Accepted | Problem | None] = []
         admitted: list[tuple[int, Admitted, NotificationRow]] = []
-        for index, item in enumerate(items):
-            checked = await self._check(item, catalogue)
-            if isinstance(checked, Problem):
-                answers.append(checked)
-            else:
-                answers.append(None)
-                admitted.append((index, checked, self._compose(checked, caller, traceparent)))
-            if index % _YIELD_EVERY == _YIELD_EVERY - 1:
-                await asyncio.sleep(0)
+        async with self._one_batch:
+            requirements = await self._current()
+            for index, item in enumerate(items):
+                checked = await self._check(item, requirements)
+                if isinstance(checked, Problem):
+                    answers.append(checked)
+                else:
+                    answers.append(None)
+                    admitted.append((index, checked, self._compose(checked, caller, traceparent)))
+                if index % _YIELD_EVERY == _YIELD_EVERY - 1:
+                    await asyncio.sleep(0)
         try:
             results = await self._commits.submit_all([row for _, _, row in admitted])
         except OverloadedError as error:
             results = [error] * len(admitted)
-        failed = [result for result in results if isinstance(result, BaseException)]
+        failed = [result for result in results if isinstance(result, Exception)]
         if failed:
             log_not_stored(failed[0], len(failed))
         for (index, checked, _), result in zip(admitted, results, strict=True):
-            if isinstance(result, BaseException):
+            if isinstance(result, Exception):
                 answers[index] = stored_problem(result)
             else:
                 answers[index] = answered(result, checked.clamped, key_name="eventId")
         return [answer for answer in answers if answer is not None]
 
-    async def _check(self, item: object, catalogue: Catalogue) -> Admitted | Problem:
+    async def _current(self) -> Requirements:
+        """The requirements of the catalogue of this moment."""
+        catalogue = await self._catalogue.get()
+        if self._requirements is None or self._requirements.catalogue is not catalogue:
+            self._requirements = Requirements(catalogue, self._channels)
+        return self._requirements
+
+    async def _check(self, item: object, requirements: Requirements) -> Admitted | Problem:
         try:
             request = NotificationRequest.model_validate(item)
         except ValidationError as error:
             return invalid_fields(error)
-        admitted = admit(request, catalogue, self._channels, self._clock())
-        if isinstance(admitted, Problem) or not parameters_in_doubt(admitted, catalogue):
+        admitted = admit(request, requirements, self._clock())
+        if isinstance(admitted, Problem) or not parameters_in_doubt(admitted, requirements):
             return admitted
         locale = None if admitted.profile is None else admitted.profile.locale
         if locale is None:
             locale = await self._store.locale(str(request.user_id))
-        missing = missing_parameters(admitted, catalogue, locale=locale, default_locale=self._default_locale)
+        missing = missing_parameters(
+            admitted, requirements.catalogue, locale=locale, default_locale=self._default_locale
+        )
         return admitted if missing is None else missing
 
     def _compose(self, admitted: Admitted, caller: Caller, traceparent: str | None) -> NotificationRow:
@@ -149,13 +170,13 @@ def answered(acceptance: Acceptance, clamped: ClampedPriority | None, *, key_nam
             )
 
 
-def log_not_stored(error: BaseException, requests: int) -> None:
+def log_not_stored(error: Exception, requests: int) -> None:
     """One line for all that failed together. Only our own errors' texts: another's may quote a row."""
     reason = str(error) if isinstance(error, GroupError | PostgresError) else ""
     _log.warning("requests_not_stored", requests=requests, error=type(error).__name__, reason=reason)
 
 
-def stored_problem(error: BaseException) -> Problem:
+def stored_problem(error: Exception) -> Problem:
     """What a failed commit means for the caller; what is not expected is raised again."""
     match error:
         case BadRowError():

@@ -21,7 +21,7 @@ from services.ingest.otp import (
 )
 from services.ingest.outgoing import LogEntry, Outgoing, add_log, add_outbox, skipped_event
 from services.ingest.row import Acceptance, standing
-from services.ingest.store import Holders, storing
+from services.ingest.store import DedupKey, storing
 from shared.core.identifier import new_id
 from shared.core.lifecycle import DeliveryStatus, Reason
 from shared.core.reference import DeliveryKey
@@ -34,6 +34,9 @@ from shared.wire.channel import OTP_LANE, MessageClass
 _log = get_logger(__name__)
 
 _TRIES: Final = 3
+
+Holders = dict[DedupKey, tuple[UUID, bytes]]
+"""Dedup key -> who holds it and the fingerprint of its request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -40,6 +41,11 @@ class Acceptance:
     standing: Standing
 
 
+@lru_cache(maxsize=64)
+def _headers_json(headers: tuple[tuple[str, bytes], ...]) -> str:
+    return orjson.dumps({name: value.decode() for name, value in headers}).decode()
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """The hint as the outbox row and the producer both take it."""
@@ -50,7 +56,8 @@ class Message:
 
     @property
     def headers_json(self) -> str:
-        return orjson.dumps({name: value.decode() for name, value in self.headers}).decode()
+        """The headers as the outbox row holds them: name -> text."""
+        return _headers_json(self.headers)
 
     def record(self, key: bytes) -> Record:
         return Record(self.topic, key, self.payload, self.headers)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -19,7 +19,6 @@ from services.ingest.row import (
     standing,
 )
 from shared.core.lifecycle import NotificationState
-from shared.kafka.record import Record
 from shared.postgres.errors import PartitionMissingError, UnavailableError, translated
 from shared.postgres.pool import Pool
 from shared.postgres.query import load_queries
@@ -30,8 +29,15 @@ _log = get_logger(__name__)
 _TRIES: Final = 4
 _LOST_RACES: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
-Holders = dict[tuple[int, str, str], tuple[UUID, bytes]]
-"""Dedup key -> who holds it and the fingerprint of its request."""
+DedupKey = tuple[int, str, str]
+
+
+class Holder(NamedTuple):
+    """Who holds a dedup key: the notification, its request's fingerprint, and the asking row's recipient."""
+
+    notification_id: UUID
+    fingerprint: bytes
+    user_id: int
 
 
 class NotificationStore:
@@ -50,15 +56,17 @@ class NotificationStore:
         Raises BadRowError (split the group), PartitionMissingError, or UnavailableError: then nobody knows whether
         it was committed, and the caller's repetition finds out.
         """
-        firsts = first_of_each_key(rows)
-        holders, user_ids = await self._store(firsts)
+        holders = await self._store(first_of_each_key(rows))
         answers = [_acceptance(row, holders[row.dedup_key]) for row in rows]
         fresh = [
             row
             for row, answer in zip(rows, answers, strict=True)
             if answer.standing is Standing.FIRST and row.state is NotificationState.ACCEPTED
         ]
-        self._publisher.publish([row.id for row in fresh], [_record(row, user_ids[row.external_id]) for row in fresh])
+        self._publisher.publish(
+            [row.id for row in fresh],
+            [row.message.record(str(holders[row.dedup_key].user_id).encode()) for row in fresh],
+        )
         return answers
 
     async def locale(self, external_id: str) -> str | None:
@@ -67,14 +75,13 @@ class NotificationStore:
             locale: str | None = await self._pool.fetchval(self._locale, external_id)
         return locale
 
-    async def _store(self, rows: Sequence[NotificationRow]) -> tuple[Holders, dict[str, int]]:
+    async def _store(self, rows: Sequence[NotificationRow]) -> dict[DedupKey, Holder]:
         """Insert until every row's key has a visible holder: rows that lost a race are asked for again.
 
         A lost connection is tried once more as well: rows carry their ids, so those that were committed after all
         are found to hold their own keys.
         """
-        holders: Holders = {}
-        user_ids: dict[str, int] = {}
+        holders: dict[DedupKey, Holder] = {}
         open_rows = list(rows)
         for attempt in range(1, _TRIES + 1):
             try:
@@ -85,24 +92,27 @@ class NotificationStore:
                 _log.warning("group_commit_retried", rows=len(open_rows), error=type(error).__name__)
                 continue
             undecided: list[NotificationRow] = []
-            for row, record in zip(open_rows, found, strict=True):
-                if record["holder"] is None:
+            for row in open_rows:
+                holder = found.get(row.id)
+                if holder is None:
                     undecided.append(row)
                 else:
-                    holders[row.dedup_key] = record["holder"], record["holder_hmac"]
-                    user_ids[row.external_id] = record["user_id"]
+                    holders[row.dedup_key] = holder
             if not undecided:
-                return holders, user_ids
+                return holders
             open_rows = undecided
         raise UnavailableError("the same keys are being taken at once by too many: try again")
 
-    async def _insert(self, rows: Sequence[NotificationRow]) -> list[asyncpg.Record]:
-        """One statement; records in the order of `rows`."""
+    async def _insert(self, rows: Sequence[NotificationRow]) -> dict[UUID, Holder]:
+        """One statement; who holds each row's key, by the row's id, as far as it can be seen."""
         available_at = self._clock() + timedelta(seconds=OUTBOX_DELAY_SEC)
         with storing():
             records = await self._pool.fetch(self._accept, *_columns(rows), *_profile_columns(rows, available_at))
-        by_id = {record["id"]: record for record in records}
-        return [by_id[row.id] for row in rows]
+        return {
+            identifier: Holder(holder, fingerprint, user_id)
+            for identifier, user_id, holder, fingerprint in records
+            if holder is not None
+        }
 
 
 @contextmanager
@@ -134,15 +144,15 @@ def _columns(rows: Sequence[NotificationRow]) -> tuple[list[Any], ...]:
         [row.mode for row in rows],
         [row.state for row in rows],
         [row.params_sealed for row in rows],
-        [row.channels for row in rows],
-        [row.locale for row in rows],
-        [row.business_key for row in rows],
-        [row.collapse_key for row in rows],
-        [row.event_time for row in rows],
-        [row.send_at for row in rows],
+        _sparse([row.channels for row in rows]),
+        _sparse([row.locale for row in rows]),
+        _sparse([row.business_key for row in rows]),
+        _sparse([row.collapse_key for row in rows]),
+        _sparse([row.event_time for row in rows]),
+        _sparse([row.send_at for row in rows]),
         [row.expires_at for row in rows],
         [row.api_key_id for row in rows],
-        [row.traceparent for row in rows],
+        _sparse([row.traceparent for row in rows]),
         [row.created_at for row in rows],
         [row.message.topic for row in rows],
         [row.message.payload for row in rows],
@@ -155,24 +165,27 @@ def _profile_columns(rows: Sequence[NotificationRow], available_at: datetime) ->
     values = profiles.values()
     return (
         list(profiles),
-        [profile.email_key for profile in values],
-        [profile.email_sealed for profile in values],
-        [profile.phone_key for profile in values],
-        [profile.phone_sealed for profile in values],
-        [profile.locale for profile in values],
-        [profile.time_zone for profile in values],
+        _sparse([profile.email_key for profile in values]),
+        _sparse([profile.email_sealed for profile in values]),
+        _sparse([profile.phone_key for profile in values]),
+        _sparse([profile.phone_sealed for profile in values]),
+        _sparse([profile.locale for profile in values]),
+        _sparse([profile.time_zone for profile in values]),
         available_at,
         any(row.profile is not None for row in rows),
     )
 
 
-def _acceptance(row: NotificationRow, holder: tuple[UUID, bytes]) -> Acceptance:
-    holder_id, fingerprint = holder
-    return Acceptance(
-        holder_id,
-        standing(own_id=row.id, own_fingerprint=row.fingerprint, holder=holder_id, holder_fingerprint=fingerprint),
+def _sparse(column: list[Any]) -> list[Any]:
+    """A column that nobody fills costs nothing to send: unnest pads the shorter arrays with NULL."""
+    return column if any(value is not None for value in column) else []
+
+
+def _acceptance(row: NotificationRow, holder: Holder) -> Acceptance:
+    found = standing(
+        own_id=row.id,
+        own_fingerprint=row.fingerprint,
+        holder=holder.notification_id,
+        holder_fingerprint=holder.fingerprint,
     )
-
-
-def _record(row: NotificationRow, user_id: int) -> Record:
-    return row.message.record(str(user_id).encode())
+    return Acceptance(holder.notification_id, found)

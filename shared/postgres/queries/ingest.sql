@@ -93,8 +93,14 @@ SELECT g.id, w.user_id,
   FROM given g
   LEFT JOIN wanted w ON w.id = g.id
   LEFT JOIN claimed c ON c.notification_id = g.id
-  LEFT JOIN ulak.notification_dedup d
-         ON d.application_id = g.application_id AND d.key = g.key AND d.mapping = g.mapping
+  -- LIMIT keeps this one index look-up per row that is not first; as a plain join it may become a scan of the table.
+  LEFT JOIN LATERAL (
+       SELECT k.notification_id, k.request_hmac
+         FROM ulak.notification_dedup k
+        WHERE c.notification_id IS NULL
+          AND k.application_id = g.application_id AND k.key = g.key AND k.mapping = g.mapping
+        LIMIT 1
+  ) d ON true
 
 -- name: remove_published
 -- What the broker has acknowledged needs no relay any more.

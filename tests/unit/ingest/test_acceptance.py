@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from services.ingest.acceptance import (
     Admitted,
+    Requirements,
     admit,
     invalid_fields,
     missing_parameters,
@@ -32,6 +33,7 @@ TEMPLATES = (
     Template("ORDER_SHIPPED", "EMAIL", "en", 1, {}, frozenset({"orderNo"})),
 )
 CATALOGUE = Catalogue(TYPES, TEMPLATES, ())
+REQUIREMENTS = Requirements(CATALOGUE, DEFAULT_CHANNELS)
 COMPLETE = {"orderNo": "98213", "carrier": "Kargo A", "trackingUrl": "https://kargo.example/1"}
 
 
@@ -41,13 +43,13 @@ def request(**changes: Any) -> NotificationRequest:
 
 
 def admitted(**changes: Any) -> Admitted:
-    found = admit(request(**changes), CATALOGUE, DEFAULT_CHANNELS, NOW)
+    found = admit(request(**changes), REQUIREMENTS, NOW)
     assert isinstance(found, Admitted), found
     return found
 
 
 def refused(**changes: Any) -> Problem:
-    found = admit(request(**changes), CATALOGUE, DEFAULT_CHANNELS, NOW)
+    found = admit(request(**changes), REQUIREMENTS, NOW)
     assert isinstance(found, Problem)
     return found
 
@@ -194,7 +196,7 @@ def test_what_is_admitted_has_time_left(sent: float | None, happened: float | No
     changes = {
         name: (NOW + timedelta(seconds=seconds)).isoformat() for name, seconds in names.items() if seconds is not None
     }
-    found = admit(request(**changes), CATALOGUE, DEFAULT_CHANNELS, NOW)
+    found = admit(request(**changes), REQUIREMENTS, NOW)
     if isinstance(found, Admitted):
         assert found.expires_at > max(NOW, found.send_at or NOW)
         assert found.expires_at <= (found.send_at or NOW) + timedelta(days=1)
@@ -222,7 +224,7 @@ def test_missing_parameters(
         [error.path for error in problem.errors] == [f"params.{name}" for name in missing] if problem else not missing
     )
     if missing:
-        assert parameters_in_doubt(found, CATALOGUE)
+        assert parameters_in_doubt(found, REQUIREMENTS)
 
 
 def test_the_sentence_names_type_channel_locale_and_parameters() -> None:
@@ -239,7 +241,7 @@ def test_the_sentence_names_type_channel_locale_and_parameters() -> None:
 
 
 def test_complete_requests_cost_no_look_up() -> None:
-    assert not parameters_in_doubt(admitted(), CATALOGUE)
+    assert not parameters_in_doubt(admitted(), REQUIREMENTS)
 
 
 def test_channels_are_kept_in_order_each_once() -> None:
@@ -257,7 +259,7 @@ def test_no_json_value_is_more_than_a_refusal(value: Any) -> None:
     """Any JSON value, as the whole request or as its params, is admitted or refused, and never a surprise."""
     for candidate in (value, {**request().model_dump(by_alias=True, mode="json"), "params": {"x": value}}):
         found = parsed(candidate)
-        answer = found if isinstance(found, Problem) else admit(found, CATALOGUE, DEFAULT_CHANNELS, NOW)
+        answer = found if isinstance(found, Problem) else admit(found, REQUIREMENTS, NOW)
         assert isinstance(answer, Admitted) or answer.status == 422
 
 

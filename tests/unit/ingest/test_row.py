@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from services.ingest.acceptance import Admitted, admit
+from services.ingest.acceptance import Admitted, Requirements, admit
 from services.ingest.caller import Caller
 from services.ingest.model import NotificationRequest
 from services.ingest.row import (
@@ -34,7 +34,7 @@ CATALOGUE = Catalogue(
 
 def row(number: int, **changes: Any) -> NotificationRow:
     request = NotificationRequest.model_validate({"eventId": "e", "userId": 7, "type": "T", "params": {}, **changes})
-    admitted = admit(request, CATALOGUE, DEFAULT_CHANNELS, NOW)
+    admitted = admit(request, Requirements(CATALOGUE, DEFAULT_CHANNELS), NOW)
     assert isinstance(admitted, Admitted)
     return compose(admitted, CALLER, RING, UUID(int=number), None)
 

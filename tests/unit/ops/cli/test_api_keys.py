@@ -1,0 +1,81 @@
+"""Arguments of `ulak api-keys`: what they mean, and what is said of wrong ones."""
+
+from datetime import timedelta
+
+import pytest
+
+from ops.cli.api_keys import Kind, allow_list, new_secret, parse_age, parse_scopes
+from ops.cli.errors import CommandError
+from ops.cli.ingest_client import refusal
+from ops.cli.send import merged_params
+from shared.core.sealing import KeyRing
+
+RING = KeyRing(active="k1", keys={"k1": bytes(32)}, lookup_key=bytes(range(32)))
+
+
+def test_secrets_are_of_one_form_and_never_shown_by_repr() -> None:
+    first, second = new_secret(Kind.TEAM), new_secret(Kind.TEAM)
+    assert first.text.startswith("ulak_team_")
+    assert len(first.text) == 53
+    assert first.text != second.text
+    assert len(first.hash) == 32
+    assert first.text not in repr(first)
+
+
+@pytest.mark.parametrize(("text", "scopes"), [("otp,notifications", ["notifications", "otp"]), (" all ", ["all"])])
+def test_scopes(text: str, scopes: list[str]) -> None:
+    assert parse_scopes(text) == scopes
+
+
+@pytest.mark.parametrize(("text", "age"), [("12h", timedelta(hours=12)), ("90d", timedelta(days=90))])
+def test_ages(text: str, age: timedelta) -> None:
+    assert parse_age(text) == age
+
+
+@pytest.mark.parametrize("text", ["", "5", "0d", "1y", "-1d", "99999d"])
+def test_wrong_ages_are_refused(text: str) -> None:
+    with pytest.raises(CommandError, match="90d"):
+        parse_age(text)
+
+
+@pytest.mark.parametrize("text", ["", "root", "otp,root"])
+def test_wrong_scopes_are_refused(text: str) -> None:
+    with pytest.raises(CommandError, match="notifications"):
+        parse_scopes(text)
+
+
+def test_allow_list_takes_every_way_to_write_an_address() -> None:
+    assert allow_list(["0532 123 45 67", "A@Example.com"], RING) == allow_list(["+905321234567", "a@example.com"], RING)
+    with pytest.raises(CommandError, match="number 2") as caught:
+        allow_list(["a@example.com", "12345"], RING)
+    assert "12345 " not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs", "merged"),
+    [
+        (None, [], {}),
+        ('{"a": 1}', ["b=2"], {"a": 1, "b": "2"}),
+        ('{"a": 1}', ["a=x=y"], {"a": "x=y"}),
+        (None, ["a="], {"a": ""}),
+    ],
+)
+def test_params(text: str | None, pairs: list[str], merged: dict[str, object]) -> None:
+    assert merged_params(text, pairs) == merged
+
+
+@pytest.mark.parametrize(("text", "pairs"), [("[]", []), ("{", []), (None, ["a"]), (None, ["=b"])])
+def test_wrong_params_are_refused(text: str | None, pairs: list[str]) -> None:
+    with pytest.raises(CommandError, match="--param"):
+        merged_params(text, pairs)
+
+
+def test_a_problem_becomes_its_sentence_and_its_fields() -> None:
+    problem = {
+        "title": "T",
+        "code": "c",
+        "detail": "Do this.",
+        "errors": [{"path": "a", "detail": "wrong"}, {"path": "b"}],
+    }
+    assert refusal(422, problem) == "T (c): Do this.\n  a: wrong"
+    assert refusal(500, {}) == "Refused (500):"
