@@ -11,7 +11,8 @@ import orjson
 
 from bench.harness import Bench, Pair, Sample, Servers, WrongResultError
 from bench.http_load import post, run_load
-from bench.ingest_stack import PARAMS, RING, USERS, Stack, ingest_stack, item
+from bench.ingest_stack import PARAMS, USERS, Stack, ingest_stack, item
+from bench.scratch import RING
 from shared.core.deduplication import request_fingerprint
 from shared.core.identifier import new_id
 from shared.core.sealing import Purpose, seal

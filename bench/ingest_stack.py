@@ -13,14 +13,12 @@ from dataclasses import dataclass
 
 import asyncpg
 import orjson
-import psycopg
 
 from bench.harness import Servers
+from bench.scratch import RING, scratch_database
 from shared.core.identifier import new_id
-from shared.core.sealing import KeyRing
 from shared.kafka.settings import KafkaSettings
 from shared.kafka.topics import apply
-from shared.postgres.migrate import migrate
 from shared.postgres.pool import open_pool
 from shared.postgres.settings import PostgresSettings
 from shared.runtime.keyring import ring_json
@@ -28,7 +26,6 @@ from shared.wire.topic import declared_topics
 
 PARAMS = {"orderNo": "98213", "carrier": "Kargo A", "trackingUrl": "https://kargo.example/98213"}
 USERS = 5000
-RING = KeyRing(active="k1", keys={"k1": bytes(range(32))}, lookup_key=bytes(range(32, 64)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ async def ingest_stack(servers: Servers) -> AsyncIterator[Stack]:
     """Everything up for the length of the block, and gone after it."""
     kafka = KafkaSettings(bootstrap_servers=servers.kafka_bootstrap, topic_prefix=f"b{secrets.token_hex(4)}-")
     await apply(kafka, [spec for spec in declared_topics(max_partitions=2) if "requests" in spec.name])
-    with _database(servers.postgres_dsn) as dsn:
+    with scratch_database(servers.postgres_dsn) as dsn:
         async with open_pool(PostgresSettings(dsn=dsn), name="bench", size=4) as pool:
             secret = await _fill(pool)
             with _service(dsn, kafka) as (pid, port):
@@ -107,20 +104,6 @@ def process(command: list[str], environment: dict[str, str] | None = None) -> It
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-
-
-@contextmanager
-def _database(server: str) -> Iterator[str]:
-    name = f"ulak_bench_{secrets.token_hex(5)}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"'.encode())
-    dsn = f"{server.rpartition('/')[0]}/{name}"
-    try:
-        migrate(dsn)
-        yield dsn
-    finally:
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
 
 
 async def _fill(pool: asyncpg.Pool) -> str:
