@@ -32,7 +32,9 @@ def settings_models() -> list[type[BaseSettings]]:
                 continue
             module = importlib.import_module(module_info.name)
             for _, value in inspect.getmembers(module, inspect.isclass):
-                if issubclass(value, BaseSettings) and value.__module__ == module.__name__:
+                if not issubclass(value, BaseSettings) or value.__module__ != module.__name__:
+                    continue
+                if value.model_config.get("env_prefix"):  # without: a base of others
                     found[f"{value.__module__}.{value.__qualname__}"] = value
     return [found[name] for name in sorted(found)]
 

@@ -1,50 +1,12 @@
-"""The sample shop: a service of its own, with its own database, that tells Ulak what happened through its outbox.
+"""The sample shop: a service of its own, with its own database, that tells Ulak what happened through its outbox."""
 
-`python -m ops.demo.shop` prepares its database (a set-up step of the embedded stack, idempotent).
-"""
-
-import asyncio
-import os
-from importlib.resources import files
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 from ulak_client import Event, enqueue_event
 
-DATABASE: Final = "shop"
 EVENT_SOURCE: Final = "/shop/orders"
 ORDER_SHIPPED: Final = "com.example.shop.OrderShipped"
-
-_ORDERS: Final = """
-CREATE TABLE IF NOT EXISTS orders (
-    order_no    TEXT PRIMARY KEY,
-    customer_id BIGINT NOT NULL,
-    status      TEXT NOT NULL,
-    carrier     TEXT
-)
-"""
-
-
-def shop_dsn(postgres_dsn: str) -> str:
-    """The shop's database on the same server as Ulak's."""
-    return urlunsplit(urlsplit(postgres_dsn)._replace(path=f"/{DATABASE}"))
-
-
-async def prepare(postgres_dsn: str) -> None:
-    """Create the shop's database, its orders table and the outbox that Ulak's relay reads. Safe to repeat."""
-    server = await asyncpg.connect(postgres_dsn)
-    try:
-        if not await server.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", DATABASE):
-            await server.execute(f'CREATE DATABASE "{DATABASE}"')
-    finally:
-        await server.close()
-    shop = await asyncpg.connect(shop_dsn(postgres_dsn))
-    try:
-        await shop.execute(files("shared.postgres").joinpath("outbox.sql").read_text())
-        await shop.execute(_ORDERS)
-    finally:
-        await shop.close()
 
 
 class Shop:
@@ -79,7 +41,3 @@ class Shop:
                 carrier,
             )
             return await enqueue_event(self._connection, event)
-
-
-if __name__ == "__main__":
-    asyncio.run(prepare(os.environ["ULAK_POSTGRES_DSN"]))

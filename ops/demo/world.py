@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import asyncpg
 import httpx
 
-from ops.demo.shop import Shop, shop_dsn
+from ops.demo.shop import Shop
+from ops.demo.shop_database import shop_dsn
 from shared.kafka.producer import Producer
 from shared.kafka.settings import KafkaSettings
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ops.demo.shop import shop_dsn
+from ops.demo.shop_database import shop_dsn
 from ops.dev.paths import StackPaths
 from ops.dev.plan import Plan, ServiceSpec
 

@@ -113,7 +113,7 @@ SETUP: Final[tuple[SetupStep, ...]] = (
         needed=_has_no_api_key,
         output=lambda paths: paths.api_key,
     ),
-    SetupStep("shop", (), module="ops.demo.shop"),
+    SetupStep("shop", (), module="ops.demo.shop_database"),
     # Loaded once: what a developer changes afterwards is theirs.
     SetupStep(
         "sample-templates",

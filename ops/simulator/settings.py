@@ -21,7 +21,7 @@ class SimulatorSettings(BaseSettings):
     seed: of everything random (faults' probability, shuffled receipts), so that a run can be repeated.
     """
 
-    model_config = SettingsConfigDict(env_prefix="ULAK_SIMULATOR_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="ULAK_SIMULATOR_", frozen=True, use_attribute_docstrings=True)
 
     host: str = "127.0.0.1"
     port: Port = 0

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-import orjson
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from pydantic.json_schema import models_json_schema
@@ -63,11 +62,6 @@ def openapi(api: FastAPI) -> dict[str, Any]:
         for operation in operations.values():
             _replace_fastapi_error(operation)
     return document
-
-
-def openapi_bytes(api: FastAPI) -> bytes:
-    """As it is checked in."""
-    return orjson.dumps(openapi(api), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
 
 
 def _replace_fastapi_error(operation: dict[str, Any]) -> None:

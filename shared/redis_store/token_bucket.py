@@ -92,8 +92,9 @@ class TokenBuckets:
         try:
             answer = await self._redis.evalsha(self._sha or await self._load(), len(keys), *keys, *map(str, arguments))
         except NoScriptError:
-            # The server knows no such script (restart, SCRIPT FLUSH), so it has run nothing: load it, run it once.
-            answer = await self._redis.evalsha(await self._load(), len(keys), *keys, *map(str, arguments))
+            # The server knows no such script (restart, SCRIPT FLUSH), so it has run nothing. EVAL brings the script
+            # along and keeps it, so that another flush in between cannot fail this call again.
+            answer = await self._redis.eval(_SCRIPT, len(keys), *keys, *map(str, arguments))
         granted, wait_ms = answer
         return int(granted), int(wait_ms)
 
