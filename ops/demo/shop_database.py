@@ -1,4 +1,4 @@
-"""The sample shop's database. `python -m ops.demo.shop_database` makes it ready: a set-up step of the embedded stack."""
+"""The sample shop's database; `python -m ops.demo.shop_database` makes it ready (a set-up step of the stack)."""
 
 import asyncio
 import os
