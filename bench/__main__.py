@@ -34,14 +34,19 @@ def benches() -> dict[str, Bench]:
 
 def line(result: Result) -> str:
     limit = "" if result.limit is None else f"  limit {result.limit:,.4g}"
-    ratio = "" if result.ratio is None else f"  ratio {result.ratio:.2f} (first {result.first}, goal {result.goal})"
-    mark = {True: "  reached", False: "  BELOW", None: ""}[result.reached]
+    ratio = "" if result.ratio is None else f"  ratio {result.ratio:.2f}"
+    named = (("first", result.first), ("goal", result.goal))
+    bounds = [f"{name} {bound:g}" for name, bound in named if bound is not None]
+    aims = f" ({', '.join(bounds)})" if bounds else ""
+    mark = {True: "  reached", False: "  NOT REACHED", None: ""}[result.reached]
+    cost = (
+        ""
+        if result.cpu_sec_per_100k is None
+        else f"  {result.cpu_sec_per_100k:.1f} CPU s/100k  {result.peak_mib:.0f} MiB"
+    )
     noisy = f"  (other load: {result.foreign_load:.1f} cores)" if result.foreign_load > 1 else ""
     notes = "".join(f"\n    {note}" for note in result.notes)
-    return (
-        f"{result.name:14} {result.figure:,.4g} {result.unit}{limit}{ratio}{mark}"
-        f"  {result.cpu_sec_per_100k:.1f} CPU s/100k  {result.peak_mib:.0f} MiB{noisy}{notes}"
-    )
+    return f"{result.name:14} {result.figure:,.4g} {result.unit}{limit}{ratio}{aims}{mark}{cost}{noisy}{notes}"
 
 
 def main(only: Annotated[str, typer.Option(help="Names, separated by commas.")] = "") -> None:
