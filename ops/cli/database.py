@@ -20,7 +20,7 @@ from shared.postgres.check import Finding, ServerFacts, judge, read_facts
 from shared.postgres.errors import PostgresError, UnavailableError
 from shared.postgres.partition import DAYS_AHEAD, DAYS_BACK, Dropped, drop_partitions, ensure_partitions
 from shared.postgres.pool import connect
-from shared.postgres.schema import check_revision, current_revision
+from shared.postgres.schema import check_revision, current_revision, head_revision
 from shared.postgres.settings import PostgresSettings, shown
 from shared.runtime.settings import load
 
@@ -42,22 +42,26 @@ def migrate(
     as_json: JsonOption = False,
 ) -> None:
     """Bring the schema to this release's revision and create missing partitions. Safe to repeat and to run twice."""
-    from shared.postgres.migrate import migrate as migrate_schema  # alembic costs the other commands half a second
-
     out = Console(stderr=as_json)
     settings = load(PostgresSettings)
-    try:
-        done = migrate_schema(settings.dsn, ahead=ahead, days_back=days_back, say=out.print)
-    except PostgresError as error:
-        raise CommandError(str(error)) from error
+    before, after = head_revision(), head_revision()
+    partitions = _run(_partitions_of_current(settings, ahead, days_back))
+    if partitions is None:
+        from shared.postgres.migrate import migrate as migrate_schema  # alembic costs half a second
+
+        try:
+            done = migrate_schema(settings.dsn, ahead=ahead, days_back=days_back, say=out.print)
+        except PostgresError as error:
+            raise CommandError(str(error)) from error
+        before, after, partitions = done.before or "", done.after, done.partitions
     if as_json:
-        _print_json({"before": done.before, "after": done.after, "partitions": list(done.partitions)})
-    elif done.before == done.after:
-        out.print(f"The schema is at revision {done.after}: nothing to do.")
+        _print_json({"before": before or None, "after": after, "partitions": list(partitions)})
+    elif before == after:
+        out.print(f"The schema is at revision {after}: nothing to do.")
     else:
-        out.print(f"The schema is now at revision {done.after} (before: {done.before or 'none'}).")
-    if done.partitions and not as_json:
-        out.print(f"{len(done.partitions)} partitions created.")
+        out.print(f"The schema is now at revision {after} (before: {before or 'none'}).")
+    if partitions and not as_json:
+        out.print(f"{len(partitions)} partitions created.")
 
 
 @app.command()
@@ -152,6 +156,14 @@ def audit_command(
         _print_audit(found)
     if not found.clean:
         raise typer.Exit(1)
+
+
+async def _partitions_of_current(settings: PostgresSettings, ahead: int, days_back: int) -> tuple[str, ...] | None:
+    """Create missing partitions of a schema that is at this release's revision; None if it is at another, or none."""
+    async with connect(settings, name="migrate") as connection:
+        if await current_revision(connection) != head_revision():
+            return None
+        return await ensure_partitions(connection, _today(), ahead=ahead, days_back=days_back)
 
 
 async def _read_facts(settings: PostgresSettings) -> ServerFacts:

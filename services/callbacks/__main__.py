@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Final
 
-from services.callbacks.app import create_app
 from services.callbacks.projector import Projector
 from services.callbacks.receiver import Receiver
 from services.callbacks.settings import CallbackSettings
@@ -63,6 +62,8 @@ def configured_readers() -> Mapping[str, ReceiptReader]:
 
 async def receive(base: Base, http: HttpSettings, publisher: Producer, stop: Stop) -> None:
     """The HTTP surface until stop."""
+    from services.callbacks.app import create_app  # FastAPI: a third of the start and 20 MiB, for the receiver alone
+
     receiver = Receiver(base.readers, publisher, base.ring, base.settings, clock=_now)
     await serve_http(create_app(receiver.take), http, stop)
 
