@@ -119,7 +119,8 @@ async def figure(stage: Stage) -> Sample:
     direct = await stage.measure(stage.directly, CODES)
     relayed = await stage.measure(stage.by_relay, CODES)
     note = f"idle, {CODES} codes each, from acceptance: direct {direct}; by the relay {relayed}"
-    return Sample(2 * CODES, time.perf_counter() - begun, value=direct.p50, note=note)
+    # At this pace the stack's CPU is that of waiting: per code it would say nothing.
+    return Sample(0, time.perf_counter() - begun, value=direct.p50, note=note)
 
 
 def _request(phone: str) -> OtpRequest:
