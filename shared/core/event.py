@@ -4,13 +4,14 @@ Every process that commits a settled status publishes one. The id is made from t
 cannot know whether it has published tells it again and readers drop the double.
 """
 
+import hashlib
 from datetime import datetime
 from typing import Final
-from uuid import UUID, uuid5
+from uuid import UUID
 
 import orjson
 
-from shared.core.identifier import NOTIFICATION, public_id
+from shared.core.identifier import NOTIFICATION, public_id, uuid_text
 from shared.core.lifecycle import DeliveryStatus, Reason
 from shared.core.reference import DeliveryKey
 
@@ -18,8 +19,11 @@ SOURCE: Final = "/ulak"
 CONTENT_TYPE: Final = "application/cloudevents+json"
 """Structured mode (CloudEvents Kafka binding 1.0.2, section 3.3)."""
 
-_NAMESPACE: Final = UUID("b7e9a4b2-5a0e-4c1c-9d5f-3d1f0c6a7e55")
+_NAMESPACE: Final = UUID("b7e9a4b2-5a0e-4c1c-9d5f-3d1f0c6a7e55").bytes
 """Drawn once; never change it, or every event gets a new id."""
+
+_TYPE: Final = {status: f"ulak.delivery.{status.value.lower()}.v1" for status in DeliveryStatus}
+_HEADERS: Final = (("content-type", CONTENT_TYPE.encode()),)
 
 EventRecord = tuple[bytes, bytes, list[tuple[str, bytes]]]
 """Key, value, headers: what a producer takes."""
@@ -27,7 +31,13 @@ EventRecord = tuple[bytes, bytes, list[tuple[str, bytes]]]
 
 def delivery_event_id(key: DeliveryKey, status: DeliveryStatus, attempt: int) -> UUID:
     """The same for the same change, whoever tells it and how often."""
-    return uuid5(_NAMESPACE, f"{key.reference}|{status.value}|{attempt}")
+    return UUID(_event_id(key.reference, status, attempt))
+
+
+def _event_id(reference: str, status: DeliveryStatus, attempt: int) -> str:
+    """UUID version 5 of our namespace (RFC 9562 section 5.5), as text."""
+    name = f"{reference}|{status.value}|{attempt}"
+    return uuid_text(hashlib.sha1(_NAMESPACE + name.encode(), usedforsecurity=False).hexdigest(), 5)
 
 
 def delivery_event(
@@ -46,17 +56,18 @@ def delivery_event(
     holds the target's keyed hash, which tells the devices of one user apart.
     """
     subject = public_id(NOTIFICATION, key.notification_id)
+    reference = key.reference
     event = {
         "specversion": "1.0",
-        "id": str(delivery_event_id(key, status, attempt)),
+        "id": _event_id(reference, status, attempt),
         "source": SOURCE,
-        "type": f"ulak.delivery.{status.lower()}.v1",
+        "type": _TYPE[status],
         "subject": subject,
-        "time": at.isoformat(),
+        "time": at,
         "datacontenttype": "application/json",
         "data": {
             "notificationId": subject,
-            "reference": key.reference,
+            "reference": reference,
             "channel": key.channel,
             "status": status,
             "reason": reason,
@@ -64,4 +75,4 @@ def delivery_event(
             "provider": provider,
         },
     }
-    return str(key.notification_id).encode(), orjson.dumps(event), [("content-type", CONTENT_TYPE.encode())]
+    return str(key.notification_id).encode(), orjson.dumps(event), list(_HEADERS)

@@ -32,6 +32,15 @@ def public_id(prefix: str, value: UUID) -> str:
     return str(TypeID.from_uuid(value, prefix))  # type: ignore[arg-type]  # takes the standard UUID as well
 
 
+def uuid_text(digest: str, version: int) -> str:
+    """The text of the UUID that a hash makes: its first 128 bits (`digest`: hex, lower case), version and variant set.
+
+    As RFC 9562 section 5.5 does with SHA-1; without a UUID object in between, which a push would need twice.
+    """
+    variant = "89ab"[int(digest[16], 16) & 0x3]
+    return f"{digest[:8]}-{digest[8:12]}-{version}{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
+
+
 def parse_public_id(prefix: str, text: str) -> UUID:
     """Inverse of `public_id`; a plain UUID is taken too, because operators paste those from logs."""
     try:

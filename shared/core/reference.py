@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from uuid import UUID
 
-from shared.core.identifier import NOTIFICATION, parse_public_id, public_id
+from shared.core.identifier import NOTIFICATION, parse_public_id, public_id, uuid_text
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,9 +29,12 @@ class DeliveryKey:
     @property
     def reference_uuid(self) -> UUID:
         """The same delivery as a UUID (version 8, RFC 9562 5.8), for fields that take nothing else (`apns-id`)."""
-        digest = hashlib.sha256(self.reference.encode()).digest()[:16]
-        value = int.from_bytes(digest, "big") & ~(0xF << 76) & ~(0x3 << 62) | (0x8 << 76) | (0x2 << 62)
-        return UUID(int=value)
+        return UUID(self.reference_uuid_text)
+
+    @property
+    def reference_uuid_text(self) -> str:
+        """`reference_uuid` as providers read it."""
+        return uuid_text(hashlib.sha256(self.reference.encode()).hexdigest(), 8)
 
     @classmethod
     def parse(cls, reference: str) -> "DeliveryKey":

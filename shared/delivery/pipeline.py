@@ -26,7 +26,7 @@ from shared.delivery.message import event_record, hint_record, last_event
 from shared.delivery.plan import Record, plan
 from shared.delivery.prepare import Unprepared, prepare
 from shared.delivery.row import DeliveryRow, Owed
-from shared.delivery.store import Changed, DeliveryStore, Settled
+from shared.delivery.store import Changed, DeliveryStore, Settled, in_key_order
 from shared.delivery.triage import Attempt, Drop, Repeat, Settle, Wait, later, triage
 from shared.delivery.wire import Places, Wire
 from shared.kafka.record import Publisher, Received, Rejection
@@ -47,6 +47,8 @@ RECORD_SEC: Final = 1.0
 """Of a lease, what is kept for recording: a send may end as late as its deadline and must still find its claim."""
 _CLAIMS_AT_ONCE: Final = 2
 """Parts of one batch in flight together, so that the wire does not wait for the database."""
+_WIRES_CLAIMED: Final = 2
+"""What may be claimed, in wires full: one being sent, one made ready meanwhile. One claim is never more than one."""
 _RECORD_RETRY_SEC: Final = 0.2
 
 Route = Callable[[DeliveryRow], str]
@@ -84,7 +86,7 @@ class Pipeline:
         self._latency = SEND_LATENCY.labels(lane.name)
         self._store = store
         self._senders = senders
-        self._wires = {name: Wire(sender.concurrency) for name, sender in senders.items()}
+        self._wires = {name: Wire(_WIRES_CLAIMED * sender.concurrency) for name, sender in senders.items()}
         self._route = route
         self._ring = ring
         self._pacer = pacer
@@ -97,8 +99,9 @@ class Pipeline:
         """Work on one poll's hints. Returns when every effect is committed and published; then offsets may move."""
         batch = _Batch(_by_key(received), [])
         rows = await self._store.load(batch.messages.keys())
-        attempts = await self._sort(batch, rows, {key: message.value for key, (_, message) in batch.messages.items()})
-        ready = await self._prepare(batch, attempts)
+        hints = [(message.value, rows.get(key)) for key, (_, message) in batch.messages.items()]
+        attempts = await self._sort(batch, hints)
+        ready = await self._prepare(batch, in_key_order(attempts, lambda row: row.key))
         groups: dict[str, list[tuple[DeliveryRow, Prepared]]] = defaultdict(list)
         for row, prepared in ready:
             groups[SIMULATED if row.mode == "test" else self._route(row)].append((row, prepared))
@@ -107,17 +110,14 @@ class Pipeline:
 
     # ------------------------------------------------------------ before the claim
 
-    async def _sort(
-        self, batch: _Batch, rows: Mapping[DeliveryKey, DeliveryRow], hints: Mapping[DeliveryKey, DeliveryHint]
-    ) -> list[DeliveryRow]:
+    async def _sort(self, batch: _Batch, hints: Iterable[tuple[DeliveryHint, DeliveryRow | None]]) -> list[DeliveryRow]:
         """Triage hints against their rows; everything but the attempts is dealt with here."""
         now = self._clock()
         attempts: list[DeliveryRow] = []
         waits: list[Owed] = []
         repeats: list[DeliveryRow] = []
         settled: list[Settled] = []
-        for key, hint in hints.items():
-            row = rows.get(key)
+        for hint, row in hints:
             step = triage(hint, row, self._lane, now)
             if isinstance(step, Drop):
                 HINTS_DROPPED.labels("workers", step.why).inc()
@@ -221,7 +221,7 @@ class Pipeline:
             if self._stopping():
                 await self._publish_hints(batch, [_unclaimed(row) for row, _ in pending])
                 return
-            places = await wire.take(len(pending))
+            places = await wire.take(min(len(pending), sender.concurrency))
             try:
                 granted = await self._tokens(sender.provider, places.count)
                 if not granted:
@@ -248,7 +248,7 @@ class Pipeline:
             now=now,
             lease_until=now + timedelta(seconds=self._lane.lease_sec),
         )
-        mine = [entry for entry in taken if entry[0].key in ours]
+        mine = [taken[index] for index in sorted(ours)]
         if len(mine) < len(taken):
             await self._pacer.refund(sender.provider, len(taken) - len(mine), critical=self._critical)
         if mine:
@@ -259,7 +259,7 @@ class Pipeline:
             recorded = asyncio.create_task(self._finish(batch, sender.provider, mine, outcomes, claim_id, lease_end))
             await asyncio.shield(recorded)
         # Somebody else's now, or not to be sent any more: their rows say which.
-        await self._look_again(batch, [row.key for row, _ in taken if row.key not in ours])
+        await self._look_again(batch, [row.key for index, (row, _) in enumerate(taken) if index not in ours])
 
     def _window(self, lease_end: float) -> SendWindow:
         deadline_sec = self._lane.send_deadline_sec
@@ -278,22 +278,23 @@ class Pipeline:
         lease_end: float,
     ) -> None:
         now = self._clock()
-        records: dict[DeliveryKey, Record] = {}
+        records: list[Record] = []
         for (row, _), outcome in zip(mine, outcomes, strict=True):
             record = plan(row, outcome, lane=self._lane, provider=provider, now=now, jitter=self._jitter())
-            records[row.key] = record
+            records.append(record)
             self._report(row, outcome, record, now)
-        for result, count in Counter(record.result for record in records.values()).items():
+        results = Counter(record.result for record in records)
+        for result, count in results.items():
             OUTCOMES.labels(self._lane.name, provider, result).inc(count)
-        changed = await self._record(list(records.values()), claim_id, now, lease_end)
-        unsent = sum(record.result == "not_sent" for record in records.values())
-        await self._pacer.refund(provider, unsent, critical=self._critical)
-        drain_sec = max((record.drain_sec for record in records.values() if record.drain_sec is not None), default=0.0)
+        changed = await self._record(records, claim_id, now, lease_end)
+        await self._pacer.refund(provider, results["not_sent"], critical=self._critical)
+        drain_sec = max((record.drain_sec for record in records if record.drain_sec is not None), default=0.0)
         if drain_sec:
             await self._pacer.drain(provider, drain_sec, critical=self._critical)
-        await self._publish_changes(batch, changed, records, provider, now)
-        written = {change.key for change in changed}
-        await self._look_again(batch, [key for key in records if key not in written])
+        await self._publish_changes(batch, changed, provider, now)
+        if len(changed) < len(records):
+            written = {change.record.key for change in changed}
+            await self._look_again(batch, [record.key for record in records if record.key not in written])
 
     async def _record(
         self, records: Sequence[Record], claim_id: UUID, now: datetime, lease_end: float
@@ -308,24 +309,17 @@ class Pipeline:
                 _log.warning("record_retried", lane=self._lane.name, error_class=type(error).__name__)
                 await asyncio.sleep(_RECORD_RETRY_SEC)
 
-    async def _publish_changes(
-        self,
-        batch: _Batch,
-        changed: Sequence[Changed],
-        records: Mapping[DeliveryKey, Record],
-        provider: str,
-        now: datetime,
-    ) -> None:
+    async def _publish_changes(self, batch: _Batch, changed: Sequence[Changed], provider: str, now: datetime) -> None:
         out: list[KafkaRecord] = []
         for change in changed:
-            record = records[change.key]
+            record = change.record
             if change.status is DeliveryStatus.PENDING:
                 if record.owed is not None:
-                    out.append(self._hint(batch, change.key, record.owed))
+                    out.append(self._hint(batch, record.key, record.owed))
             elif change.status in SETTLED:
                 out.append(
                     event_record(
-                        change.key,
+                        record.key,
                         status=change.status,
                         reason=change.reason,
                         attempt=record.attempt,
@@ -334,7 +328,7 @@ class Pipeline:
                     )
                 )
             if record.dead_letter:
-                self._reject(batch, change.key, record.reason or Reason.PERMANENT, record.last_error or "")
+                self._reject(batch, record.key, record.reason or Reason.PERMANENT, record.last_error or "")
         await self._publisher.publish(out)
 
     async def _look_again(self, batch: _Batch, keys: Sequence[DeliveryKey]) -> None:
@@ -342,8 +336,9 @@ class Pipeline:
         if not keys:
             return
         rows = await self._store.load(keys)
-        hints = {key: replace(batch.messages[key][1].value, attempt=row.attempt) for key, row in rows.items()}
-        again = await self._sort(batch, rows, hints)
+        found = [(key, rows[key]) for key in keys if key in rows]
+        hints = [(replace(batch.messages[key][1].value, attempt=row.attempt), row) for key, row in found]
+        again = await self._sort(batch, hints)
         await self._publish_hints(batch, [self._after_shortest_tier(row) for row in again])
 
     # ------------------------------------------------------------ small things

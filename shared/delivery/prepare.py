@@ -1,6 +1,7 @@
 """Opening a row: address and content in the clear, only in memory, only for the send. Pure but for the ring given."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import orjson
 
@@ -8,6 +9,8 @@ from shared.core.lifecycle import DeliveryStatus, Reason
 from shared.core.ports import Prepared
 from shared.core.sealing import KeyRing, Purpose, SealError, UnknownKeyError, open_sealed
 from shared.delivery.row import DeliveryRow
+
+_PURPOSE: Final = {purpose.value: purpose for purpose in Purpose}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +36,11 @@ def prepare(row: DeliveryRow, ring: KeyRing) -> Prepared | Unprepared:
         return Unprepared(DeliveryStatus.FAILED, Reason.NO_TARGET, "no address is stored")
     try:
         address = open_sealed(ring, Purpose.ADDRESS, row.key.target_key, row.address_sealed).decode()
-        purpose = Purpose(row.content_purpose or "")
+        purpose = _PURPOSE[row.content_purpose or ""]
         content = orjson.loads(open_sealed(ring, purpose, content_row(row), row.content_sealed))
     except UnknownKeyError as error:
         return Unprepared(DeliveryStatus.PENDING, Reason.UNSEALABLE, str(error))
-    except (SealError, ValueError) as error:
+    except (SealError, ValueError, KeyError) as error:
         return Unprepared(DeliveryStatus.FAILED, Reason.UNSEALABLE, f"{type(error).__name__}")
     return Prepared(
         key=row.key,

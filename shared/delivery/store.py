@@ -1,10 +1,11 @@
 """The pipeline's statements: read, claim, settle, record. Each is one transaction; none is open during a send."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from shared.core.identifier import new_id
@@ -17,6 +18,9 @@ from shared.postgres.query import load_queries
 from shared.wire.channel import Lane, MessageClass, Promise
 
 _SQL: Final = load_queries("delivery")
+_number: Final = attrgetter("int")
+"""UUIDs sort by their number as the database does, without a Python comparison each."""
+T = TypeVar("T")
 
 # By value: an enum's own look-up costs several times as much, and every row needs four.
 _STATUS: Final = {status.value: status for status in DeliveryStatus}
@@ -38,9 +42,9 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a row holds after it was written."""
+    """What a row holds after its record was written."""
 
-    key: DeliveryKey
+    record: Record
     status: DeliveryStatus
     reason: Reason | None
 
@@ -56,6 +60,16 @@ def dead_letter_fingerprint(key: DeliveryKey, attempt: int) -> bytes:
     return hashlib.sha256(f"{key.reference}|{attempt}".encode()).digest()
 
 
+def in_key_order(entries: Iterable[T], key: Callable[[T], DeliveryKey]) -> list[T]:
+    """Deliveries of one channel in the order of their rows, which is the order batches lock in."""
+    return sorted(entries, key=lambda entry: ((found := key(entry)).notification_id.int, found.target_key))
+
+
+def _sparse(column: list[Any]) -> list[Any]:
+    """Nothing at all for a column without values: unnest pads with NULL, and most outcomes are plain successes."""
+    return [] if all(value is None for value in column) else column
+
+
 class DeliveryStore:
     """Deliveries of one lane. Raises what asyncpg raises; a failed call has changed nothing."""
 
@@ -65,29 +79,34 @@ class DeliveryStore:
         self._channel = lane.channel
 
     async def load(self, keys: Collection[DeliveryKey]) -> Mapping[DeliveryKey, DeliveryRow]:
-        """The rows there are, with content and what decides about them, by key."""
-        ids = sorted({key.notification_id for key in keys})
+        """The rows there are, with content and what decides about them, by key.
+
+        Other targets of the same notifications may be among them.
+        """
+        ids = sorted({key.notification_id for key in keys}, key=_number)
         bounds = (ids, ids[0], ids[-1], self._channel)
         records = await self._pool.fetch(_SQL["load_deliveries"], *bounds)
         withdrawn: set[UUID] = set()
         if self._lane.message_class >= MessageClass.BULK:
             withdrawn = {record[0] for record in await self._pool.fetch(_SQL["load_withdrawn"], *bounds)}
         rows = (_row(self._channel, record, withdrawn) for record in records)
-        return {row.key: row for row in rows if row.key in keys}
+        return {row.key: row for row in rows}
 
     async def claim(
         self, rows: Sequence[DeliveryRow], *, claim_id: UUID, provider: str, now: datetime, lease_until: datetime
-    ) -> frozenset[DeliveryKey]:
-        """PENDING -> SENDING for those that may still go out, with one lease for all; the keys that are ours now."""
-        ordered = sorted(rows, key=lambda row: row.key)
-        ids = [row.key.notification_id for row in ordered]
+    ) -> frozenset[int]:
+        """PENDING -> SENDING for those that may still go out, with one lease for all; which of `rows` are ours now.
+
+        rows: in key order, as `in_key_order` gives them.
+        """
+        ids = [row.key.notification_id for row in rows]
         records = await self._pool.fetch(
             _SQL["claim_deliveries"],
             ids,
             ids[0],
             ids[-1],
-            [row.key.target_key for row in ordered],
-            [row.attempt for row in ordered],
+            [row.key.target_key for row in rows],
+            [row.attempt for row in rows],
             self._channel,
             claim_id,
             lease_until,
@@ -95,11 +114,11 @@ class DeliveryStore:
             self._lane.name,
             provider,
         )
-        return frozenset(DeliveryKey(record[0], self._channel, record[1]) for record in records)
+        return frozenset(record[0] - 1 for record in records)
 
     async def settle(self, settled: Sequence[Settled], now: datetime) -> frozenset[DeliveryKey]:
         """End rows that were never claimed; the keys of those that were still PENDING."""
-        ordered = sorted(settled, key=lambda entry: entry.row.key)
+        ordered = in_key_order(settled, lambda entry: entry.row.key)
         ids = [entry.row.key.notification_id for entry in ordered]
         async with self._pool.acquire() as connection, connection.transaction():
             records = await connection.fetch(
@@ -140,30 +159,21 @@ class DeliveryStore:
     async def record(self, records: Sequence[Record], *, claim_id: UUID, now: datetime) -> Sequence[Changed]:
         """Write a claim's outcomes and end its lease, in one transaction; what the rows hold now.
 
-        Rows that are no longer this claim's (a receipt was quicker, or the lease ran out) are not in the answer; their
-        attempts are logged all the same.
+        records: in key order. Rows that are no longer this claim's (a receipt was quicker, or the lease ran out) are
+        not in the answer; their attempts are logged all the same.
         """
-        ordered = sorted(records, key=lambda record: record.key)
         async with self._pool.acquire() as connection, connection.transaction():
-            changed = await self._write(connection, ordered, claim_id, now)
+            changed = await self._write(connection, records, claim_id, now)
             lines = [
-                _Line(
-                    record.key,
-                    "attempt",
-                    record.attempt,
-                    record.log.result,
-                    record.log.reason,
-                    record.provider,
-                    record.log.detail,
-                )
-                for record in ordered
-                if record.log is not None
+                _Line(r.key, "attempt", r.attempt, r.log.result, r.log.reason, r.provider, r.log.detail)
+                for r in records
+                if r.log is not None
             ]
-            changed, receipts = await self._apply_parked(connection, changed, {r.key: r.attempt for r in ordered}, now)
+            changed, receipts = await self._apply_parked(connection, changed, now)
             await self._log(connection, [*lines, *receipts])
-            await self._side_effects(connection, ordered, changed, now)
+            await self._side_effects(connection, records, changed, now)
             await connection.execute(_SQL["remove_lease"], claim_id)
-        return tuple(changed.values())
+        return changed
 
     async def open_dead_letters(self, rows: Collection[DeliveryRow]) -> Mapping[DeliveryKey, OpenDeadLetter]:
         """Those of the rows that have an open dead letter for their last attempt."""
@@ -175,7 +185,7 @@ class DeliveryStore:
 
     async def _write(
         self, connection: Connection, ordered: Sequence[Record], claim_id: UUID, now: datetime
-    ) -> dict[DeliveryKey, Changed]:
+    ) -> Sequence[Changed]:
         ids = [record.key.notification_id for record in ordered]
         written = await connection.fetch(
             _SQL["record_outcomes"],
@@ -187,37 +197,29 @@ class DeliveryStore:
             now,
             [record.key.target_key for record in ordered],
             [record.status for record in ordered],
-            [record.reason for record in ordered],
+            _sparse([record.reason for record in ordered]),
             [record.attempt for record in ordered],
-            [record.next_attempt_at for record in ordered],
+            _sparse([record.next_attempt_at for record in ordered]),
             [record.provider_message_id for record in ordered],
-            [record.last_error for record in ordered],
+            _sparse([record.last_error for record in ordered]),
         )
-        changed = {}
-        for notification_id, target_key, status, reason in written:
-            key = DeliveryKey(notification_id, self._channel, target_key)
-            changed[key] = Changed(key, _STATUS[status], _REASON[reason])
-        return changed
+        return [Changed(ordered[place - 1], _STATUS[status], _REASON[reason]) for place, status, reason in written]
 
     async def _apply_parked(
-        self,
-        connection: Connection,
-        changed: dict[DeliveryKey, Changed],
-        attempts: Mapping[DeliveryKey, int],
-        now: datetime,
-    ) -> tuple[dict[DeliveryKey, Changed], list["_Line"]]:
+        self, connection: Connection, changed: Sequence[Changed], now: datetime
+    ) -> tuple[Sequence[Changed], list["_Line"]]:
         """Receipts that were quicker than the outcome; a final state is reached whatever their order."""
         if not changed:
             return changed, []
         parked = await connection.fetch(
             _SQL["take_parked_receipts"],
-            [key.notification_id for key in changed],
-            [key.target_key for key in changed],
+            [change.record.key.notification_id for change in changed],
+            [change.record.key.target_key for change in changed],
             self._channel,
         )
         if not parked:
             return changed, []
-        result, moved, lines = dict(changed), set[DeliveryKey](), []
+        result, moved, lines = {change.record.key: change for change in changed}, set[DeliveryKey](), []
         for receipt in sorted(parked, key=lambda receipt: receipt["received_at"]):
             key = DeliveryKey(receipt["notification_id"], self._channel, receipt["target_key"])
             kind = ReceiptKind(receipt["kind"])
@@ -227,7 +229,7 @@ class DeliveryStore:
                 current.status,
                 kind,
                 receipt_attempt=receipt["attempt"],
-                current_attempt=attempts[key],
+                current_attempt=current.record.attempt,
                 channel=self._channel,
             )
             if following is not None:
@@ -248,13 +250,13 @@ class DeliveryStore:
                 [result[key].status for key in ordered],
                 [result[key].reason for key in ordered],
             )
-        return result, lines
+        return tuple(result.values()), lines
 
     async def _side_effects(
         self,
         connection: Connection,
         ordered: Sequence[Record],
-        changed: Mapping[DeliveryKey, Changed],
+        changed: Sequence[Changed],
         now: datetime,
     ) -> None:
         gone = sorted(record.key.target_key for record in ordered if record.target_gone)
@@ -262,7 +264,7 @@ class DeliveryStore:
             await connection.execute(_SQL["switch_devices_off"], gone)
         elif gone:
             await connection.execute(_SQL["suppress_targets"], self._channel, gone)
-        unknown = [key for key, change in changed.items() if change.status is DeliveryStatus.UNKNOWN]
+        unknown = [change.record.key for change in changed if change.status is DeliveryStatus.UNKNOWN]
         if unknown:
             await connection.execute(
                 _SQL["open_unknown"],
@@ -273,14 +275,14 @@ class DeliveryStore:
             )
         await self._clear_codes(
             connection,
-            (key.notification_id for key, change in changed.items() if change.status is DeliveryStatus.SKIPPED),
+            (change.record.key.notification_id for change in changed if change.status is DeliveryStatus.SKIPPED),
         )
         await self._index_dead_letters(
             connection,
             [
-                (record.key, record.attempt, record.reason, record.last_error or "")
-                for record in ordered
-                if record.dead_letter and record.key in changed
+                (change.record.key, change.record.attempt, change.record.reason, change.record.last_error or "")
+                for change in changed
+                if change.record.dead_letter
             ],
             now,
         )

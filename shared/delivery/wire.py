@@ -1,4 +1,4 @@
-"""How much of a lane is on one provider's wire at once, over all its batches."""
+"""How much of a lane is claimed for one provider at once, over all its batches."""
 
 import asyncio
 
@@ -6,8 +6,8 @@ import asyncio
 class Wire:
     """So many places; a claim takes its places before it is made and leaves them when its sends have ended.
 
-    So nothing is claimed that could not go out at once, however many batches are in flight: a kill makes no more
-    at-most-once deliveries UNKNOWN than there are places (semantics.md section 3).
+    So what is claimed stays bounded by what the provider takes, however many batches are in flight: a kill makes no
+    more at-most-once deliveries UNKNOWN than there are places (semantics.md section 3).
     """
 
     def __init__(self, places: int) -> None:

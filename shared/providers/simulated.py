@@ -17,6 +17,6 @@ class SimulatedSender:
 
     async def send(self, batch: Sequence[Prepared], window: SendWindow) -> Sequence[Outcome]:
         return [
-            Accepted(str(message.key.reference_uuid)) if window.may_start() else NotSent("the lease was too short")
+            Accepted(message.key.reference_uuid_text) if window.may_start() else NotSent("the lease was too short")
             for message in batch
         ]

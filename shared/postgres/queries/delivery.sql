@@ -35,10 +35,12 @@ SELECT n.id
 -- PENDING -> SENDING for those that may still go out, with the batch's lease; the rest stay as they are.
 -- $1 ids, $2 smallest, $3 largest, $4 target keys, $5 attempts (all in key order), $6 channel, $7 claim, $8 lease until,
 -- $9 now, $10 lane, $11 provider. Rows are locked in key order, so that two batches cannot wait for each other.
+-- Answers with positions in the arrays, from 1: a number costs the worker less than a key.
 WITH due AS (
-    SELECT d.notification_id, d.target_key
+    SELECT d.notification_id, d.target_key, h.position
       FROM ulak.deliveries d
-      JOIN unnest($1::uuid[], $4::bytea[], $5::int[]) AS h (notification_id, target_key, attempt)
+      JOIN unnest($1::uuid[], $4::bytea[], $5::int[]) WITH ORDINALITY
+           AS h (notification_id, target_key, attempt, position)
         ON d.notification_id = h.notification_id AND d.target_key = h.target_key
      WHERE d.notification_id = ANY ($1::uuid[]) AND d.notification_id BETWEEN $2 AND $3 AND d.channel = $6
        AND d.status = 'PENDING' AND d.attempt = h.attempt AND d.next_attempt_at <= $9 AND d.expires_at > $9
@@ -51,16 +53,17 @@ WITH due AS (
       FROM due
      WHERE d.notification_id = due.notification_id AND d.notification_id BETWEEN $2 AND $3 AND d.channel = $6
        AND d.target_key = due.target_key
-    RETURNING d.notification_id, d.target_key
+    RETURNING d.notification_id, due.position
 ), lease AS (
     INSERT INTO ulak.leases (claim_id, lane, lease_until, notification_ids)
     SELECT $7, $10, $8, array_agg(DISTINCT notification_id) FROM claimed HAVING count(*) > 0
 )
-SELECT notification_id, target_key FROM claimed;
+SELECT position FROM claimed;
 
 -- name: record_outcomes
 -- What became of a claim's rows; only rows that are still this claim's. A cancel or an expiry meanwhile turns a retry
 -- into SKIPPED. $1 ids, $2 smallest, $3 largest, $4 channel, $5 claim, $6 now, then one array per column in key order.
+-- Answers with positions in the arrays, from 1.
 UPDATE ulak.deliveries d
    SET status = CASE WHEN r.status = 'PENDING' AND d.cancel_requested THEN 'SKIPPED' ELSE r.status END,
        reason = CASE WHEN r.status = 'PENDING' AND d.cancel_requested THEN 'cancelled' ELSE r.reason END,
@@ -69,11 +72,12 @@ UPDATE ulak.deliveries d
        provider_message_id = coalesce(r.provider_message_id, d.provider_message_id),
        last_error = r.last_error, updated_at = $6
   FROM unnest($1::uuid[], $7::bytea[], $8::text[], $9::text[], $10::int[], $11::timestamptz[], $12::text[], $13::text[])
-       AS r (notification_id, target_key, status, reason, attempt, next_attempt_at, provider_message_id, last_error)
+       WITH ORDINALITY
+       AS r (notification_id, target_key, status, reason, attempt, next_attempt_at, provider_message_id, last_error, position)
  WHERE d.notification_id = r.notification_id AND d.target_key = r.target_key
    AND d.notification_id = ANY ($1::uuid[]) AND d.notification_id BETWEEN $2 AND $3 AND d.channel = $4
    AND d.claim_id = $5 AND d.status = 'SENDING'
-RETURNING d.notification_id, d.target_key, d.status, d.reason;
+RETURNING r.position, d.status, d.reason;
 
 -- name: settle_pending
 -- PENDING -> SKIPPED or FAILED without a claim. $1 ids, $2 smallest, $3 largest, $4 channel, $5 now, $6 target keys,

@@ -10,12 +10,13 @@ from typing import Final
 
 from shared.core.outcome import NotSent, Outcome, Permanent
 from shared.core.ports import Prepared, Sender, SendWindow
-from shared.providers.deadline import bounded, send_each
+from shared.providers.deadline import bounded
 from shared.providers.email.smtp.classify import Phase
 from shared.providers.email.smtp.mime import Mail, build
 from shared.providers.email.smtp.session import DialogueError, Session
 from shared.providers.email.smtp.settings import SmtpSettings
 from shared.providers.registry import Provider
+from shared.providers.slots import Slots
 
 NAME: Final = "smtp"
 
@@ -38,11 +39,11 @@ class SmtpSender:
         self._context = context
         self._clock = clock
         self._idle: list[Session] = []
-        self._free = asyncio.Semaphore(settings.concurrency)
+        self._slots = Slots(settings.concurrency)
         self.concurrency: Final = settings.concurrency
 
     async def send(self, batch: Sequence[Prepared], window: SendWindow) -> Sequence[Outcome]:
-        return await send_each(batch, self._send_one, window, concurrency=self.concurrency)
+        return await self._slots.send_each(batch, self._send_one, window)
 
     async def close(self) -> None:
         """Say goodbye on every kept connection."""
@@ -57,14 +58,7 @@ class SmtpSender:
             )
         except ValueError as error:
             return Permanent(f"not a mail: {type(error).__name__}")
-        try:
-            await bounded(self._free.acquire(), deadline_sec)
-        except TimeoutError:
-            return NotSent("no connection was free")
-        try:
-            return await self._deliver(mail, deadline)
-        finally:
-            self._free.release()
+        return await self._deliver(mail, deadline)
 
     async def _deliver(self, mail: Mail, deadline: float) -> Outcome:
         """On a kept connection, and on a fresh one if the kept one had gone stale before it was of use (E4)."""

@@ -18,12 +18,12 @@ from shared.core.ports import (
     UnsentError,
     UntrustedError,
 )
-from shared.providers.deadline import send_each
 from shared.providers.push.apns.classify import EXPIRED_TOKEN, classify, reason_of
 from shared.providers.push.apns.request import ApnsRequest, RefusedError, build
 from shared.providers.push.apns.settings import ApnsSettings
 from shared.providers.push.apns.token import ProviderToken
 from shared.providers.registry import Provider
+from shared.providers.slots import Slots
 from shared.providers.transport import open_transport
 
 NAME: Final = "apns"
@@ -49,9 +49,10 @@ class ApnsSender:
         self._carry = carry
         self._clock = clock
         self.concurrency: Final = settings.concurrency
+        self._slots = Slots(settings.concurrency)
 
     async def send(self, batch: Sequence[Prepared], window: SendWindow) -> Sequence[Outcome]:
-        return await send_each(batch, self._send_one, window, concurrency=self.concurrency)
+        return await self._slots.send_each(batch, self._send_one, window)
 
     async def _send_one(self, message: Prepared, deadline_sec: float) -> Outcome:
         try:
@@ -95,11 +96,10 @@ class TransportCarrier:
                 return await self._post(request, renewed, left_sec)
         return reply
 
-    async def _post(self, request: ApnsRequest, token: str, timeout_sec: float) -> Reply:
+    def _post(self, request: ApnsRequest, token: str, timeout_sec: float) -> Awaitable[Reply]:
         headers = {**request.headers, "authorization": f"bearer {token}"}
-        return await self._transport.post(
-            f"{self._base_url}/3/device/{request.token}", headers, request.body, timeout_sec=timeout_sec
-        )
+        url = f"{self._base_url}/3/device/{request.token}"
+        return self._transport.post(url, headers, request.body, timeout_sec=timeout_sec)
 
 
 @asynccontextmanager

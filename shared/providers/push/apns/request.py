@@ -46,7 +46,7 @@ def build(message: Prepared, default_topic: str) -> ApnsRequest:
     if len(body) > MAX_PAYLOAD_BYTES:
         raise RefusedError(f"payload of {len(body)} bytes, over {MAX_PAYLOAD_BYTES:,}: shorten title, body or url")
     headers = {
-        "apns-id": str(message.key.reference_uuid),
+        "apns-id": message.key.reference_uuid_text,
         "apns-topic": message.app_id or default_topic,
         "apns-push-type": "alert",
         # 10 wakes the device at once; campaigns may wait for it to wake by itself.

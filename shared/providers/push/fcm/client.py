@@ -1,7 +1,7 @@
 """FCM's HTTP v1 API over the transport port."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final
@@ -19,12 +19,12 @@ from shared.core.ports import (
     UnsentError,
     UntrustedError,
 )
-from shared.providers.deadline import send_each
 from shared.providers.push.fcm.classify import classify, error_code
 from shared.providers.push.fcm.credential import AccessToken
 from shared.providers.push.fcm.request import build
 from shared.providers.push.fcm.settings import FcmSettings
 from shared.providers.registry import Provider
+from shared.providers.slots import Slots
 from shared.providers.transport import open_transport
 
 NAME: Final = "fcm"
@@ -49,9 +49,10 @@ class FcmSender:
         self._token = token
         self._clock = clock
         self.concurrency: Final = settings.concurrency
+        self._slots = Slots(settings.concurrency)
 
     async def send(self, batch: Sequence[Prepared], window: SendWindow) -> Sequence[Outcome]:
-        return await send_each(batch, self._send_one, window, concurrency=self.concurrency)
+        return await self._slots.send_each(batch, self._send_one, window)
 
     async def _send_one(self, message: Prepared, deadline_sec: float) -> Outcome:
         body = orjson.dumps(build(message, self._clock()))
@@ -77,9 +78,9 @@ class FcmSender:
                 return await self._post_with(renewed, body, left_sec)
         return reply
 
-    async def _post_with(self, token: str, body: bytes, timeout_sec: float) -> Reply:
+    def _post_with(self, token: str, body: bytes, timeout_sec: float) -> Awaitable[Reply]:
         headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
-        return await self._transport.post(self._url, headers, body, timeout_sec=timeout_sec)
+        return self._transport.post(self._url, headers, body, timeout_sec=timeout_sec)
 
 
 def _error(reply: Reply) -> dict[str, object]:

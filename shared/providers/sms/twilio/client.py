@@ -10,8 +10,8 @@ from urllib.parse import quote_plus, urlencode
 
 from shared.core.outcome import Ambiguous, Outcome, Permanent, ProviderDown, Transient
 from shared.core.ports import Prepared, ReplyLostError, Sender, SendWindow, Transport, UnsentError, UntrustedError
-from shared.providers.deadline import send_each
 from shared.providers.registry import Provider
+from shared.providers.slots import Slots
 from shared.providers.sms.twilio.classify import classify
 from shared.providers.sms.twilio.receipts import receipt_reader
 from shared.providers.sms.twilio.settings import TwilioSettings
@@ -41,6 +41,7 @@ class TwilioSender:
         self._settings = settings
         self._transport = transport
         self._clock = clock
+        self._slots = Slots(settings.concurrency)
         self._url = f"{settings.base_url.rstrip('/')}/2010-04-01/Accounts/{settings.account_sid}/Messages.json"
         secret = f"{settings.account_sid}:{settings.auth_token.get_secret_value()}"
         self._headers = {
@@ -54,7 +55,7 @@ class TwilioSender:
         return self._settings.concurrency
 
     async def send(self, batch: Sequence[Prepared], window: SendWindow) -> Sequence[Outcome]:
-        return await send_each(batch, self._send_one, window, concurrency=self.concurrency)
+        return await self._slots.send_each(batch, self._send_one, window)
 
     async def _send_one(self, message: Prepared, deadline_sec: float) -> Outcome:
         now = self._clock()
@@ -76,10 +77,13 @@ def form(message: Prepared, settings: TwilioSettings, now: datetime) -> str:
     """The request's form. ValidityPeriod is what is left of the message's life, so that no code arrives too late."""
     left_sec = int((message.expires_at - now).total_seconds())
     validity_sec = min(MAX_VALIDITY_SEC, max(1, left_sec))
+    callback = ""
+    if settings.public_callback_url is not None:
+        # The reference is URL-safe as it is, and quoting it would be a third of the form's cost.
+        callback = f"{_callback(settings.public_callback_url)}{message.key.reference}%26attempt%3D{message.attempt}"
     return (
         f"To={quote_plus(message.address)}&Body={quote_plus(message.content['text'])}&ValidityPeriod={validity_sec}"
-        f"{_sender(settings.messaging_service_sid, settings.from_number)}"
-        f"{_callback(settings.public_callback_url, message)}"
+        f"{_sender(settings.messaging_service_sid, settings.from_number)}{callback}"
     )
 
 
@@ -90,12 +94,10 @@ def _sender(messaging_service_sid: str | None, from_number: str | None) -> str:
     return f"&{urlencode({'From': from_number})}"
 
 
-def _callback(public_url: str | None, message: Prepared) -> str:
-    """Where Twilio reports to; the reference is URL-safe as it is."""
-    if public_url is None:
-        return ""
-    url = f"{public_url.rstrip('/')}/callbacks/{NAME}?ref={message.key.reference}&attempt={message.attempt}"
-    return f"&StatusCallback={quote_plus(url)}"
+@lru_cache(maxsize=16)
+def _callback(public_url: str) -> str:
+    """Where Twilio reports to, up to the reference."""
+    return f"&StatusCallback={quote_plus(public_url.rstrip('/') + f'/callbacks/{NAME}?ref=')}"
 
 
 @asynccontextmanager
