@@ -21,6 +21,7 @@ from shared.kafka.metrics import MetricsObserver
 from shared.kafka.producer import Producer
 from shared.kafka.settings import KafkaSettings
 from shared.postgres.pool import open_pool
+from shared.postgres.schema import require_schema
 from shared.postgres.settings import PostgresSettings
 from shared.providers.registry import providers
 from shared.runtime.keyring import KeyRingSettings, RingSource, load_ring_source
@@ -113,6 +114,7 @@ async def serve(part: str, stop: Stop) -> None:
         consumer: Consumer[ReceiptMessage] | None = None
         if part in {"projector", "all"}:
             pool = await stack.enter_async_context(open_pool(load(PostgresSettings), name="projector", size=_POOL_SIZE))
+            await require_schema(pool, datetime.now(UTC))
             consumer = projector_consumer(base, ReceiptStore(pool), publisher)
             checks["consumer"] = consumer.ready
         await stack.enter_async_context(serve_health(load(HealthSettings), checks))

@@ -30,10 +30,10 @@ from shared.kafka.metrics import MetricsObserver
 from shared.kafka.producer import Producer
 from shared.kafka.settings import KafkaSettings
 from shared.postgres.catalogue import CatalogueCache
-from shared.postgres.partition import has_partition, require_partition
+from shared.postgres.partition import has_partition
 from shared.postgres.pool import Pool, open_pool
+from shared.postgres.schema import require_schema
 from shared.postgres.settings import PostgresSettings
-from shared.runtime.garbage import collect_rarely
 from shared.runtime.keyring import KeyRingError, KeyRingSettings, RingSource, load_ring_source
 from shared.runtime.logs import get_logger
 from shared.runtime.service import Stop, run, serve_health, serve_http
@@ -78,8 +78,9 @@ def impatient(kafka: KafkaSettings) -> KafkaSettings:
     )
 
 
-async def serve(settings: Settings, surface: Surfaces, rings: RingSource, stop: Stop) -> None:
+async def serve(settings: Settings, surface: Surfaces, key_ring: KeyRingSettings, stop: Stop) -> None:
     """Serve until told to stop; then finish what was taken in: requests, commits, publishes."""
+    rings = load_ring_source(key_ring)
     async with AsyncExitStack() as stack:
         kafka = impatient(settings.kafka)
         producer = await stack.enter_async_context(
@@ -96,7 +97,7 @@ async def serve(settings: Settings, surface: Surfaces, rings: RingSource, stop: 
             pool = await stack.enter_async_context(open_pool(settings.postgres, name="ingest otp"))
             pools.append(pool)
             surfaces.append(await stack.enter_async_context(_otp(settings, pool, producer, rings)))
-        await require_partition(pools[0], now().date())
+        await require_schema(pools[0], now())
         callers = CallerCache(load_caller(pools[-1]), ttl_sec=settings.ingest.key_ttl_sec, clock=time.monotonic)
         app = Gate(
             build_api([part.router for part in surfaces]),
@@ -212,8 +213,7 @@ def main() -> None:
         postgres=load(PostgresSettings),
         kafka=load(KafkaSettings),
     )
-    collect_rarely()
-    run(partial(serve, settings, surface, load_ring_source(load(KeyRingSettings))), service=f"ingest-{surface}")
+    run(partial(serve, settings, surface, load(KeyRingSettings)), service=f"ingest-{surface}")
 
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ _RECEIPTS: Final[Mapping[str, str]] = {
 _VERDICTS: Final[Mapping[str, str]] = {
     "go": "will be sent",
     "skip": "will not be sent",
+    "fail": "cannot be sent",
     "defer": "is held back",
     "redirect": "goes to another channel",
 }

@@ -1,7 +1,7 @@
 """Concurrent requests share one database transaction, so that the rate is not one fsync per request.
 
 No artificial wait: whatever queued while at most `max_in_flight` commits are on their way goes into the next one
-(bench.md: a wait of 2 ms made it slower).
+(docs/performance.md: a wait of 2 ms made it slower).
 """
 
 import asyncio

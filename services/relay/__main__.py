@@ -23,6 +23,7 @@ from shared.kafka.producer import Producer
 from shared.kafka.record import Publisher
 from shared.kafka.settings import KafkaSettings
 from shared.postgres.pool import Pool, open_pool
+from shared.postgres.schema import require_revision
 from shared.postgres.settings import PostgresSettings
 from shared.runtime.service import Stop, run, serve_health
 from shared.runtime.settings import HealthSettings, load
@@ -144,6 +145,7 @@ async def serve(settings: Settings, stop: Stop) -> None:
                 await stack.enter_async_context(broker_topics(settings.kafka)), declared=frozenset(names)
             ),
         )
+        await require_revision(to.pool)  # not the partitions: this is who makes them
         loops = own_loops(settings.relay, to)
         await stack.enter_async_context(serve_health(settings.health, checks(loops, [to.critical, to.publisher])))
         await first_answer([to.critical, to.publisher], stop)

@@ -68,8 +68,7 @@ def main() -> None:
         health=load(HealthSettings),
         default_locale=load(LocaleSettings).locale,
     )
-    ring_source = load_ring_source(load(KeyRingSettings))
-    run(partial(serve, inputs, settings, ring_source), service="router")
+    run(partial(serve, inputs, settings, load(KeyRingSettings)), service="router")
 
 
 def parse_inputs(arguments: Sequence[str] | None = None) -> Inputs:
@@ -83,8 +82,9 @@ def parse_inputs(arguments: Sequence[str] | None = None) -> Inputs:
     return Inputs(classes=() if given.input == "events" else chosen, events=given.input != "requests")
 
 
-async def serve(inputs: Inputs, settings: Settings, ring_source: RingSource, stop: Stop) -> None:
+async def serve(inputs: Inputs, settings: Settings, key_ring: KeyRingSettings, stop: Stop) -> None:
     """Run every input until stop; a consumer that fails ends the process, so that a fresh one takes over."""
+    ring_source = load_ring_source(key_ring)
     async with open_pool(settings.postgres, name="router start", size=1) as pool:
         await require_schema(pool, _now())
     async with AsyncExitStack() as stack:

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Final
 
@@ -23,6 +24,7 @@ from shared.kafka.metrics import MetricsObserver
 from shared.kafka.producer import Producer
 from shared.kafka.settings import KafkaSettings
 from shared.postgres.pool import Pool, open_pool
+from shared.postgres.schema import require_schema
 from shared.postgres.settings import PostgresSettings
 from shared.providers.registry import providers
 from shared.redis_store.client import open_redis
@@ -68,6 +70,7 @@ async def serve(lanes: Sequence[Lane], stop: Stop) -> None:
         publisher = await stack.enter_async_context(Producer.open(kafka, name="workers", observer=observer))
         redis = await stack.enter_async_context(open_redis(redis_settings))
         pools = await _open_pools(lanes, settings, stack)
+        await require_schema(next(iter(pools.values())), datetime.now(UTC))
         pacer = Pacer(
             TokenBuckets(redis, redis_settings.key_prefix),
             quotas(configured),

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from shared.runtime.error import OperatorError
 
-class MessagingError(Exception):
+
+class MessagingError(OperatorError):
     """Base of this package's errors.
 
     MessagingError

@@ -6,8 +6,10 @@ from typing import Final
 
 import asyncpg
 
+from shared.runtime.error import OperatorError
 
-class PostgresError(Exception):
+
+class PostgresError(OperatorError):
     """Base of this package's errors.
 
     PostgresError

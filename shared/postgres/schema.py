@@ -43,11 +43,16 @@ def check_revision(current: str | None) -> None:
         )
 
 
+async def require_revision(pool: Pool) -> None:
+    """The start check of whoever makes the partitions itself. Raises SchemaOutdatedError or UnavailableError."""
+    with translated():
+        check_revision(await current_revision(pool))
+
+
 async def require_schema(pool: Pool, now: datetime) -> None:
     """A service's start check: the schema is recent enough and today's (UTC) partitions are there.
 
     Raises SchemaOutdatedError or PartitionMissingError, both naming the command that helps, or UnavailableError.
     """
-    with translated():
-        check_revision(await current_revision(pool))
+    await require_revision(pool)
     await require_partition(pool, now.astimezone(UTC).date())

@@ -17,13 +17,14 @@ from pydantic import Field
 from pydantic_settings import BaseSettings
 
 from shared.core.sealing import KeyRing
+from shared.runtime.error import OperatorError
 from shared.runtime.settings import settings_config
 
 _REFUSED_MODE: Final = stat.S_IRWXO | stat.S_IWGRP | stat.S_IXGRP
 """Owner only, or owner and group reading: Kubernetes mounts a Secret so that the pod's group may read it."""
 
 
-class KeyRingError(Exception):
+class KeyRingError(OperatorError):
     """The ring cannot be had or cannot be right; the message names the file and the remedy, never key bytes."""
 
 

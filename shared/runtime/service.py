@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from shared.runtime.error import OperatorError
 from shared.runtime.garbage import collect_rarely
 from shared.runtime.logs import configure_logging, get_logger
 from shared.runtime.settings import HealthSettings, HttpSettings
@@ -70,6 +71,9 @@ def run(main: Callable[[Stop], Awaitable[None]], *, service: str) -> None:
             runner.run(live())
     except SystemExit:
         raise
+    except OperatorError as error:
+        log.error("service_failed", error=str(error))  # noqa: TRY400  the sentence says it all
+        sys.exit(1)
     except BaseException:
         log.exception("service_failed")
         sys.exit(1)

@@ -85,7 +85,6 @@ class Lane:
     max_attempts: int
     partitions: int = 24
     retry_partitions: int = 3
-    concurrency: int = 50
 
     @property
     def topic(self) -> str:
@@ -136,7 +135,6 @@ def _lane(channel: str, message_class: MessageClass, *, name: str | None = None)
         send_deadline_sec=20.0 if urgent else 60.0,
         lease_margin_sec=10.0 if urgent else 30.0,
         max_attempts=8,  # seed 001
-        concurrency=10 if urgent else 50,  # seed 004, bulkheads
     )
 
 

@@ -20,7 +20,7 @@ from shared.core.identifier import new_id
 from shared.core.sealing import KeyRing
 from shared.kafka.settings import KafkaSettings
 from shared.postgres.settings import PostgresSettings
-from shared.runtime.keyring import FixedRingSource
+from shared.runtime.keyring import KeyRingSettings, ring_json
 from shared.runtime.service import Stop
 from shared.runtime.settings import HealthSettings, HttpSettings, LocaleSettings
 
@@ -186,7 +186,7 @@ async def running(
         kafka=kafka,
     )
     stop = Stop()
-    task = asyncio.create_task(serve(settings, surface, FixedRingSource(ring), stop))
+    task = asyncio.create_task(serve(settings, surface, KeyRingSettings(ring=ring_json(ring).decode()), stop))
     url = f"http://127.0.0.1:{http.port}"
 
     async def answers() -> bool:
