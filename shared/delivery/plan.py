@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from shared.core.lifecycle import DeliveryStatus, Reason
 from shared.core.outcome import (
@@ -38,8 +38,7 @@ class LogEntry:
     detail: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """Everything that one outcome changes; written in one transaction, published after it.
 
     attempt is what the row holds afterwards. next_attempt_at None leaves it. owed is published only if the row really

@@ -2,10 +2,10 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from shared.core.identifier import new_id
@@ -40,8 +40,7 @@ class Settled:
     dead_letter: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(NamedTuple):
     """What a row holds after its record was written."""
 
     record: Record
@@ -172,7 +171,6 @@ class DeliveryStore:
             changed, receipts = await self._apply_parked(connection, changed, now)
             await self._log(connection, [*lines, *receipts])
             await self._side_effects(connection, records, changed, now)
-            await connection.execute(_SQL["remove_lease"], claim_id)
         return changed
 
     async def open_dead_letters(self, rows: Collection[DeliveryRow]) -> Mapping[DeliveryKey, OpenDeadLetter]:
@@ -234,7 +232,7 @@ class DeliveryStore:
             )
             if following is not None:
                 reason = Reason.UNDELIVERED if following is DeliveryStatus.FAILED else None
-                result[key] = replace(current, status=following, reason=reason)
+                result[key] = current._replace(status=following, reason=reason)
                 moved.add(key)
         if moved:
             ordered = sorted(moved)

@@ -63,7 +63,10 @@ SELECT position FROM claimed;
 -- name: record_outcomes
 -- What became of a claim's rows; only rows that are still this claim's. A cancel or an expiry meanwhile turns a retry
 -- into SKIPPED. $1 ids, $2 smallest, $3 largest, $4 channel, $5 claim, $6 now, then one array per column in key order.
--- Answers with positions in the arrays, from 1.
+-- Answers with positions in the arrays, from 1. The claim's lease ends with it.
+WITH ended AS (
+    DELETE FROM ulak.leases WHERE claim_id = $5
+)
 UPDATE ulak.deliveries d
    SET status = CASE WHEN r.status = 'PENDING' AND d.cancel_requested THEN 'SKIPPED' ELSE r.status END,
        reason = CASE WHEN r.status = 'PENDING' AND d.cancel_requested THEN 'cancelled' ELSE r.reason END,
@@ -90,9 +93,6 @@ UPDATE ulak.deliveries d
    AND d.notification_id = ANY ($1::uuid[]) AND d.notification_id BETWEEN $2 AND $3 AND d.channel = $4
    AND d.status = 'PENDING'
 RETURNING d.notification_id, d.target_key;
-
--- name: remove_lease
-DELETE FROM ulak.leases WHERE claim_id = $1;
 
 -- name: log_attempts
 -- $1 ids, $2 log ids, $3 channel, $4 target keys, $5 attempts, $6 results, $7 reasons, $8 providers, $9 details, $10 kinds.
