@@ -91,7 +91,7 @@ def _where_next(console: Console, settings: Mapping[str, str], stack: DemoStack,
     console.print("\n[bold]Send your own first notification[/bold]" + (" (in another terminal)" if stays else ""))
     console.print(f"  {start}", soft_wrap=True)
     console.print(
-        "  .venv/bin/ulak send ORDER_SHIPPED --user 7"
+        "  .venv/bin/ulak send --type ORDER_SHIPPED --user 7"
         " --param orderNo=1 --param carrier='Kargo A' --param trackingUrl=https://kargo.example/1",
         soft_wrap=True,
     )

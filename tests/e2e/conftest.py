@@ -1,4 +1,4 @@
-"""One whole stack, shared by the tests that do not break it, and one for those that do."""
+"""One whole stack for all tests of this folder. They run on one process (xdist group), one after another."""
 
 from collections.abc import Iterator
 
