@@ -23,7 +23,12 @@ app = typer.Typer(help="Create and check Kafka's topics.", no_args_is_help=True)
 
 MaxPartitionsOption = Annotated[
     int | None,
-    typer.Option("--max-partitions", min=1, help="Cap every topic's partitions, as on a small installation."),
+    typer.Option(
+        "--max-partitions",
+        envvar="ULAK_TOPICS_MAX_PARTITIONS",
+        min=1,
+        help="Cap every topic's partitions, as on a small installation.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]
 

@@ -54,8 +54,12 @@ def up(
         status = stack.status()
         if not (status.supervised and status.phase is Phase.RUNNING):
             raise
-        waiting = status.waiting_for()
-        typer.echo(f"{error} Not ready: {', '.join(waiting)}." if waiting else str(error))
+        while wait and not status.ready and time.monotonic() < began + timeout:
+            time.sleep(_POLL_SEC)
+            status = stack.status()
+        if waiting := status.waiting_for():
+            raise StackError(f"{error} Not ready: {', '.join(waiting)}. See `ulak dev logs`.") from None
+        typer.echo(str(error))
         return
     except KeyboardInterrupt:
         typer.echo("Interrupted; what had been started is stopped.", err=True)
@@ -69,6 +73,9 @@ def up(
         Console().print(_table(status))
     took = time.monotonic() - began
     typer.echo(f"Up in {took:.1f} s. Settings: ulak dev env. Logs: ulak dev logs. End: ulak dev down.")
+
+
+_POLL_SEC = 0.2
 
 
 @app.command("status")

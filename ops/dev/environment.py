@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ops.demo.shop_database import shop_dsn
 from ops.dev.paths import StackPaths
-from ops.dev.plan import Plan, ServiceSpec
+from ops.dev.plan import MAX_PARTITIONS, Plan, ServiceSpec
 
 # The setting that names each server; when the caller has it in the environment, that server is external.
 SERVER_SETTINGS: Mapping[str, str] = {
@@ -96,9 +96,13 @@ def service_environment(shared: Mapping[str, str], spec: ServiceSpec, ports: Map
 
 
 def exported_environment(
-    plan: Plan, addresses: Mapping[str, str], ports: Mapping[str, int], api_key: str | None
+    plan: Plan,
+    addresses: Mapping[str, str],
+    ports: Mapping[str, int],
+    api_key: str | None,
+    key_ring_file: str | None,
 ) -> dict[str, str]:
-    """What `ulak dev env` prints: the keys of "Shapes that scripts rely on"."""
+    """What `ulak dev env` prints: what scripts rely on, and what every `ulak` command needs to work on this stack."""
     exported = {SERVER_SETTINGS[name]: address for name, address in addresses.items()}
     for spec in plan.own_processes:
         if spec.url_setting:
@@ -107,4 +111,8 @@ def exported_environment(
         exported["ULAK_SMTP_SINK"] = f"127.0.0.1:{ports['simulator-smtp']}"
     if api_key:
         exported["ULAK_API_KEY"] = api_key
+    if plan.steps:
+        exported["ULAK_TOPICS_MAX_PARTITIONS"] = MAX_PARTITIONS
+        if key_ring_file:
+            exported["ULAK_KEY_RING_FILE"] = key_ring_file
     return exported

@@ -97,14 +97,16 @@ def _unless_loaded(what: str) -> Callable[[StackPaths, Mapping[str, str]], bool]
     return needed
 
 
+MAX_PARTITIONS: Final = "2"
+"""One broker and one worker process on a desk: two partitions show everything that many would."""
+
 SAMPLE: Final = Path(__file__).parents[1] / "demo" / "sample"
 """The demo's types, templates, mappings and users: something to send from the first minute."""
 
 SETUP: Final[tuple[SetupStep, ...]] = (
     SetupStep("keys", ("keys", "new"), needed=_has_no_ring),
     SetupStep("schema", ("db", "migrate")),
-    # One broker and one worker process on a desk: two partitions show everything that many would.
-    SetupStep("topics", ("topics", "apply", "--max-partitions", "2")),
+    SetupStep("topics", ("topics", "apply", "--max-partitions", MAX_PARTITIONS)),
     SetupStep(
         "api-key",
         # Of the sample shop, so that what its events become is seen with this key as well.

@@ -1,6 +1,7 @@
 """One process under supervision: started, asked whether it is ready, started again when it dies, stopped."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -95,6 +96,8 @@ class Supervised:
             if failures >= HOPELESS_AFTER and not self._ready.done():
                 self._give_up_first_start(StackError(self._complaint(f"{self.status.name} keeps ending at its start.")))
             self._set(state=ProcessState.BACK_OFF, pid=None, identity=None, restarts=self.status.restarts + 1)
+            ended = f"{self.status.name} ended with {self._child.exit_code()}"  # negative: the signal that ended it
+            print(f"{ended}; it is started again (restart {self.status.restarts})", file=sys.stderr, flush=True)
             await self._pause(restart_delay_sec(failures))
 
     async def _watch(self, child: Child) -> None:

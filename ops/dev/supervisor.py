@@ -117,7 +117,7 @@ class Supervisor:
         addresses = {**outside, **{server.name: server.url for server in started}}
         shared = shared_environment(self._environ, self._plan, addresses, ports, self._paths)
         self._declare(started, ports)
-        self._update(environment=exported_environment(self._plan, addresses, ports, read_api_key(self._paths)))
+        self._update(environment=self._exported(addresses, ports, shared))
 
         self._say("Starting servers")
         simulator = self._plan.simulator
@@ -128,7 +128,7 @@ class Supervisor:
         if simulator is not None:
             await self._supervised[simulator.name].first_ready(READY_TIMEOUT_SEC)
             shared |= self._providers()
-        self._update(environment=exported_environment(self._plan, addresses, ports, read_api_key(self._paths)))
+        self._update(environment=self._exported(addresses, ports, shared))
 
         self._say("Starting services")
         for spec in self._plan.services:
@@ -140,6 +140,12 @@ class Supervisor:
         )
         complaints = [str(result) for result in results if isinstance(result, StackError)]
         self._update(error=" ".join(complaints))
+
+    def _exported(
+        self, addresses: Mapping[str, str], ports: Mapping[str, int], shared: Mapping[str, str]
+    ) -> dict[str, str]:
+        ring = shared.get("ULAK_KEY_RING_FILE")
+        return exported_environment(self._plan, addresses, ports, read_api_key(self._paths), ring)
 
     def _providers(self) -> dict[str, str]:
         """The providers' settings, from what the simulator wrote before it was ready."""

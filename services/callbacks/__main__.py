@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from typing import Final
 
@@ -75,7 +76,7 @@ def projector_consumer(base: Base, store: ReceiptStore, publisher: Producer) -> 
         base.kafka,
         group=GROUP,
         topics=[DELIVERY_RECEIPTS],
-        decode=lambda value, _headers: decode(ReceiptMessage, value),
+        decode=partial(decode, ReceiptMessage),
         handle=Projector(base.readers, store, publisher, base.ring, clock=_now),
         dead_letters=DeadLetterWriter(
             publisher,

@@ -158,7 +158,14 @@ def missing_parameters(
     """
     lacking: dict[str, None] = {}
     sentences: list[str] = []
-    for channel in admitted.channels or admitted.type.default_channels:
+    channels = admitted.channels or admitted.type.default_channels
+    if not any(catalogue.template(admitted.type.name, channel, locale, default_locale) for channel in channels):
+        tried = ", ".join(dict.fromkeys((locale, default_locale) if locale else (default_locale,)))
+        return problem.TEMPLATE_MISSING(
+            f"{admitted.type.name} has no template for {_listed(tuple(channels))} in {tried}. "
+            "Push one with `ulak templates push`, or send the recipient's locale."
+        )
+    for channel in channels:
         template = catalogue.template(admitted.type.name, channel, locale, default_locale)
         names = (
             ()

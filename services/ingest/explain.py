@@ -71,6 +71,9 @@ _STATUS_WORDS: Final[Mapping[str, str]] = {
 }
 
 
+_OPEN: Final = frozenset({DeliveryStatus.PENDING, DeliveryStatus.SENDING})
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One sentence and when it became true. result is the machine-readable word behind it."""
@@ -95,13 +98,24 @@ def explain(
     own outcome.
     """
     targets = {(delivery.channel, delivery.target_key): delivery.target for delivery in deliveries}
-    steps = [
-        *_beginning(record),
+    present = [(delivery, step) for delivery in deliveries for step in _present(delivery, log)]
+    happened = [
         *(_logged(entry, targets.get((entry.channel, entry.target_key))) for entry in log),
         *_cancelled(record),
-        *(step for delivery in deliveries for step in _present(delivery, log)),
+        *(step for delivery, step in present if delivery.status not in _OPEN),
     ]
-    return tuple(sorted(steps, key=lambda step: step.at))
+    waiting = [step for delivery, step in present if delivery.status in _OPEN]
+    # Acceptance and decision may share a millisecond, and a row may have changed before its attempt's line was cut:
+    # the beginning comes first and what is open last, whatever their clocks say.
+    return (
+        *_beginning(record),
+        *sorted(happened, key=lambda step: step.at),
+        *sorted(waiting, key=lambda step: step.at),
+    )
+
+
+def _at(step: Step) -> datetime:
+    return step.at
 
 
 def summary(record: NotificationRecord, deliveries: Sequence[DeliveryRecord]) -> str:
@@ -160,11 +174,12 @@ def _cancelled(record: NotificationRecord) -> Iterator[Step]:
 def _logged(entry: LogRecord, target: str | None) -> Step:
     what = _named(entry.channel, target)
     by = entry.provider or "the provider"
-    attempt = "" if entry.attempt is None else f", attempt {entry.attempt}"
+    attempt = f", attempt {entry.attempt}" if entry.attempt else ""  # 0: nothing was counted yet
     key = entry.result.lower().replace("_", "")
     match entry.kind:
         case "verdict":
-            text = f"{what} {_VERDICTS.get(key, entry.result)}{_because(entry.reason)}."
+            why = f" ({entry.detail})" if entry.result == "fail" and entry.detail else ""
+            text = f"{what} {_VERDICTS.get(key, entry.result)}{_because(entry.reason)}{why}."
         case "attempt":
             text = f"{what}{attempt}: {_OUTCOMES.get(key, entry.result).format(by=by)}{_because(entry.reason)}."
         case "receipt":

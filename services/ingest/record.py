@@ -66,6 +66,7 @@ class LogRecord:
     result: str
     reason: str | None
     provider: str | None
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ class NotificationReader:
                 result=row["result"],
                 reason=row["reason"],
                 provider=row["provider"],
+                detail=row["detail"],
             )
             for row in rows
         ]

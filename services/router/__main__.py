@@ -123,7 +123,7 @@ async def _requests(
         settings.kafka,
         group=f"ulak-router-{name}",
         topics=[notification_requests(message_class)],
-        decode=lambda value, _headers: decode(RequestHint, value),
+        decode=partial(decode, RequestHint),
         handle=RequestHandler(parts.store, parts.decider, producer, DEFAULT_CHANNELS, _now),
         dead_letters=DeadLetterWriter(
             producer, dlq_topic=ROUTER_DLQ, service_version=version("ulak"), observer=observer

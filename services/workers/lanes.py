@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -128,7 +129,7 @@ def _consumers(lane: Lane, pipeline: Pipeline, shared: Shared) -> Iterator[Consu
             shared.kafka,
             group=f"workers-{topic}",
             topics=[topic],
-            decode=_decode,
+            decode=partial(decode, DeliveryHint),
             handle=pipeline,
             dead_letters=letters,
             batch_size=lane.poll_batch,
@@ -151,10 +152,6 @@ async def consume(consumers: Sequence[Consumer[DeliveryHint]], stop: Stop) -> No
         stopped.cancel()
     for task in running:
         await task
-
-
-def _decode(value: bytes | None, _headers: Mapping[str, bytes]) -> DeliveryHint:
-    return decode(DeliveryHint, value)
 
 
 def _not_before(hint: DeliveryHint) -> datetime | None:

@@ -78,11 +78,12 @@ def plan(  # noqa: C901, PLR0911  one case per outcome of the closed set
                 return _record(row, S.UNKNOWN, made, "ambiguous", provider, reason=Reason.AMBIGUOUS, detail=detail)
             return _retry(row, "ambiguous", lane, provider, now, jitter, detail)
         case Throttled(scope, detail, retry_after_sec):
-            wait_sec = DEFAULT_THROTTLE_SEC if retry_after_sec is None else retry_after_sec
-            drain_sec = wait_sec if scope is Scope.ACCOUNT else None
+            rest_sec = DEFAULT_THROTTLE_SEC if retry_after_sec is None else retry_after_sec
+            wait_sec = patience_sec(row, lane, now) if retry_after_sec is None else retry_after_sec
+            drain_sec = rest_sec if scope is Scope.ACCOUNT else None
             return _snooze(row, "throttled", lane, provider, now, wait_sec, detail, drain_sec)
         case ProviderDown(detail):
-            return _snooze(row, "provider_down", lane, provider, now, float(lane.tiers[0]), detail, None)
+            return _snooze(row, "provider_down", lane, provider, now, patience_sec(row, lane, now), detail, None)
         case NotSent(detail):
             return _give_back(row, provider, now, detail)
         case Permanent(detail, dead_letter):
@@ -107,6 +108,18 @@ def plan(  # noqa: C901, PLR0911  one case per outcome of the closed set
                 detail=detail,
                 target_gone=row.mode != "test",
             )
+
+
+def patience_sec(row: DeliveryRow, lane: Lane, now: datetime) -> float:
+    """How long a delivery waits whose provider did not say: a quarter of its age, within the lane's tiers.
+
+    No attempt is counted, so nothing else would keep a target that always says "slow down" from being asked, and
+    logged, every second of the message's life. The critical class stays at its shortest tier: a code lives minutes.
+    """
+    if lane.message_class is MessageClass.CRITICAL:
+        return float(lane.tiers[0])
+    age_sec = (now - row.created_at).total_seconds()
+    return min(float(lane.tiers[-1]), max(float(lane.tiers[0]), age_sec / 4))
 
 
 def _retry(

@@ -5,6 +5,7 @@ Reading rules (semantics.md section 1, upgrade): an unknown type or a broken bod
 a newer version is `NewerSchemaError`: held and alarmed by its consumer, never dead-lettered.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Self, TypeVar
@@ -155,11 +156,13 @@ def encode(message: Message) -> tuple[bytes, list[tuple[str, bytes]]]:
     return value, list(_HEADERS[type(message)])
 
 
-def decode(kind: type[M], value: bytes | None) -> M:
+def decode(kind: type[M], value: bytes | None, headers: Mapping[str, bytes] | None = None) -> M:
     """Read one message of the kind its topic carries.
 
     Raises MalformedMessageError (poison) or NewerSchemaError (hold). Unknown fields are ignored: a newer release may
-    add some within a version.
+    add some within a version. Held is only what our next release would write: its type and version in the headers as
+    well, and one version ahead (N and N+1 run side by side). Anything else with a high `v` is poison, or one bogus
+    message would stop a partition until somebody notices.
     """
     if value is None:
         raise MalformedMessageError("the value is null; Ulak's topics are not compacted and know no tombstones")
@@ -173,7 +176,10 @@ def decode(kind: type[M], value: bytes | None) -> M:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise MalformedMessageError(f"the schema version `v` is {version!r}, not a positive integer")
     if version > kind.VERSION:
-        raise NewerSchemaError(f"{kind.TYPE} message of version {version}; this release reads up to {kind.VERSION}")
+        found = headers or {}
+        ours = found.get(HEADER_TYPE) == kind.TYPE.encode() and found.get(HEADER_SCHEMA) == str(version).encode()
+        text = f"{kind.TYPE} message of version {version}; this release reads up to {kind.VERSION}"
+        raise NewerSchemaError(text) if ours and version == kind.VERSION + 1 else MalformedMessageError(text)
     try:
         return kind.read(body)
     except WireError:

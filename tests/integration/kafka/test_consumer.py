@@ -178,8 +178,8 @@ async def test_a_delayed_head_pauses_its_own_partition_only_K6(settings: KafkaSe
         assert {partition.number for partition in member.paused()} == {blocked}
 
 
-def request(value: bytes | None, _headers: Mapping[str, bytes]) -> RequestHint:
-    return decode(RequestHint, value)
+def request(value: bytes | None, headers: Mapping[str, bytes]) -> RequestHint:
+    return decode(RequestHint, value, headers)
 
 
 HINT = RequestHint(UUID("01890a5d-ac96-774b-bcce-b302099a8057"))
@@ -227,7 +227,8 @@ async def test_a_newer_schema_holds_its_partition_and_a_newer_release_goes_on_fr
 ) -> None:
     await create_topics(settings, t=2, t_dlq=1)
     value, headers = encode(HINT)
-    newer = [Record("t", b"a", b'{"v":2,"notificationId":"x"}', [("ulak-schema", b"2")])]
+    ours = [("ulak-type", b"notification-request"), ("ulak-schema", b"2")]
+    newer = [Record("t", b"a", b'{"v":2,"notificationId":"x"}', ours)]
     await producer.publish(newer)
     (held,) = {m.partition() for m in await read_all(settings, "t", partitions=2)}
     await producer.publish([Record("t", str(i).encode(), value, headers) for i in range(40)])

@@ -20,7 +20,7 @@ from shared.core.outcome import (
     Throttled,
     Transient,
 )
-from shared.delivery.plan import Record, plan
+from shared.delivery.plan import Record, patience_sec, plan
 from shared.wire.channel import DEFAULT_CHANNELS, MessageClass, Promise
 from tests.unit.delivery.test_triage import LANE, NOW, row
 
@@ -42,7 +42,7 @@ def planned(outcome: Outcome, promise: Promise = ONCE, *, attempt: int = 0, jitt
         pytest.param(Ambiguous("x"), ONCE, S.UNKNOWN, Reason.AMBIGUOUS, 1, None, None, id="ambiguous-once"),
         pytest.param(Ambiguous("x"), AGAIN, S.PENDING, None, 1, 10, 10, id="ambiguous-again"),
         pytest.param(Throttled(Scope.ACCOUNT, "x", 30), ONCE, S.PENDING, None, 0, 30, 60, id="throttled"),
-        pytest.param(Throttled(Scope.TARGET, "x"), ONCE, S.PENDING, None, 0, 1, 10, id="throttled-unsaid"),
+        pytest.param(Throttled(Scope.TARGET, "x"), ONCE, S.PENDING, None, 0, 10, 10, id="throttled-unsaid"),
         pytest.param(ProviderDown("x"), ONCE, S.PENDING, None, 0, 10, 10, id="provider-down"),
         pytest.param(NotSent("x"), ONCE, S.PENDING, None, 0, 0, None, id="not-sent"),
         pytest.param(Permanent("x"), AGAIN, S.FAILED, Reason.PERMANENT, 1, None, None, id="permanent"),
@@ -67,6 +67,25 @@ def test_outcome(
         assert record.owed is not None
         assert record.next_attempt_at == NOW + timedelta(seconds=wait_sec)
         assert (record.owed.tier_sec, record.owed.hint.attempt) == (tier, attempt)
+
+
+@pytest.mark.parametrize(
+    ("message_class", "age_sec", "wait_sec"),
+    [
+        pytest.param(MessageClass.TX, 0, 10, id="at-least-the-shortest-tier"),
+        pytest.param(MessageClass.TX, 40, 10, id="a-quarter-of-40"),
+        pytest.param(MessageClass.TX, 4_000, 1_000, id="grows-with-age"),
+        pytest.param(MessageClass.TX, 86_400, 3_600, id="at-most-the-longest-tier"),
+        pytest.param(MessageClass.CRITICAL, 100, 5, id="a-code-lives-minutes"),
+    ],
+)
+def test_who_does_not_say_how_long_is_asked_ever_less_often(
+    message_class: MessageClass, age_sec: float, wait_sec: float
+) -> None:
+    """A target that always answers "slow down" is not asked every second of the message's life."""
+    lane = DEFAULT_CHANNELS.spec("SMS").lane(message_class)
+    old = row(created_at=NOW - timedelta(seconds=age_sec), expires_at=NOW + timedelta(days=2))
+    assert patience_sec(old, lane, NOW) == wait_sec
 
 
 @pytest.mark.parametrize(

@@ -268,3 +268,10 @@ def parsed(candidate: object) -> NotificationRequest | Problem:
         return NotificationRequest.model_validate(candidate)
     except ValidationError as error:
         return invalid_fields(error)
+
+
+def test_a_type_without_a_template_in_the_recipients_or_the_default_locale_is_refused() -> None:
+    problem = missing_parameters(admitted(params={}), CATALOGUE, locale="fr", default_locale="de")
+    assert problem is not None
+    assert problem.body()["code"] == "template_missing"
+    assert "in fr, de" in problem.body()["detail"]

@@ -38,8 +38,8 @@ class Message:
         return 1, 1_768_478_400_000
 
 
-def request(value: bytes | None, _headers: Mapping[str, bytes]) -> RequestHint:
-    return decode(RequestHint, value)
+def request(value: bytes | None, headers: Mapping[str, bytes]) -> RequestHint:
+    return decode(RequestHint, value, headers)
 
 
 READER = Reader(request)
@@ -75,7 +75,11 @@ def test_poison_is_told_by_its_class_K7(body: bytes | None) -> None:
 
 
 def test_a_newer_schema_is_held_and_looked_at_again_K7() -> None:
-    read = READER.entry(P0, Message(b'{"v":2,"notificationId":"1"}'), NOW)
+    read = READER.entry(
+        P0,
+        Message(b'{"v":2,"notificationId":"1"}', [("ulak-type", b"notification-request"), ("ulak-schema", b"2")]),
+        NOW,
+    )
     assert (read.held, read.due, read.problem, read.received) == (True, NOW + HOLD, None, None)
     READER.read(read, NOW + HOLD)
     assert (read.held, read.due) == (True, NOW + 2 * HOLD)

@@ -75,7 +75,7 @@ def test_external_servers(environ: dict[str, str], own: dict[str, str], external
 
 
 def test_the_settings_of_the_shape_that_scripts_rely_on() -> None:
-    assert set(exported_environment(FULL, ADDRESSES, PORTS, "key")) == {
+    assert set(exported_environment(FULL, ADDRESSES, PORTS, "key", "/ring.json")) == {
         "ULAK_INGEST_URL",
         "ULAK_OTP_URL",
         "ULAK_CALLBACKS_URL",
@@ -85,6 +85,8 @@ def test_the_settings_of_the_shape_that_scripts_rely_on() -> None:
         "ULAK_POSTGRES_DSN",
         "ULAK_REDIS_URL",
         "ULAK_KAFKA_BOOTSTRAP_SERVERS",
+        "ULAK_KEY_RING_FILE",
+        "ULAK_TOPICS_MAX_PARTITIONS",
     }
 
 

@@ -204,11 +204,30 @@ def test_any_bytes_are_read_or_poison_K7(value: bytes) -> None:
 
 @pytest.mark.parametrize(("kind", "good"), [(RequestHint, REQUEST), (DeliveryHint, HINT), (ReceiptMessage, RECEIPT)])
 def test_a_newer_version_is_held_not_poison(kind: Any, good: dict[str, Any]) -> None:
-    """Its fields may be anything: only the version is looked at."""
+    """Its fields may be anything: what our next release writes says so in its headers."""
+    headers = {"ulak-type": kind.TYPE.encode(), "ulak-schema": b"2"}
     with pytest.raises(NewerSchemaError, match=r"version 2.*up to 1"):
-        decode(kind, orjson.dumps({**good, "v": 2}))
+        decode(kind, orjson.dumps({**good, "v": 2}), headers)
     with pytest.raises(NewerSchemaError):
-        decode(kind, b'{"v": 2}')
+        decode(kind, b'{"v": 2}', headers)
+
+
+@pytest.mark.parametrize(
+    ("version", "headers"),
+    [
+        pytest.param(2, None, id="no-headers"),
+        pytest.param(2, {"ulak-type": b"notification-request"}, id="no-version-in-the-headers"),
+        pytest.param(2, {"ulak-type": b"delivery", "ulak-schema": b"2"}, id="another-type"),
+        pytest.param(2, {"ulak-type": b"notification-request", "ulak-schema": b"3"}, id="another-version"),
+        pytest.param(99, {"ulak-type": b"notification-request", "ulak-schema": b"99"}, id="no-next-release-of-ours"),
+    ],
+)
+def test_a_high_version_that_is_not_our_next_release_is_poison_K7(
+    version: int, headers: dict[str, bytes] | None
+) -> None:
+    """Held for ever it would stop its partition; nobody would come to read it."""
+    with pytest.raises(MalformedMessageError, match="version"):
+        decode(RequestHint, orjson.dumps({**REQUEST, "v": version}), headers)
 
 
 def test_fields_that_a_newer_release_added_are_passed_over() -> None:
