@@ -43,29 +43,12 @@ def test_kill_minus_nine_loses_nothing(stack: Stack, service: str) -> None:
             assert doubles(stack, "apns") + doubles(stack, "fcm") + doubles(stack, "smtp") == 0
 
 
-def test_broker_restart_loses_nothing(stack: Stack) -> None:
+@pytest.mark.parametrize("server", ["kafka", "postgres", "valkey"])
+def test_a_server_restart_loses_nothing(stack: Stack, server: str) -> None:
     stack.forget_messages()
     with Traffic(stack) as traffic:
         traffic.wait_for(10)
-        stack.kill("kafka")
-        traffic.wait_for(len(traffic.orders) + 10)
-    _all_arrived(stack, traffic)
-
-
-def test_database_restart_loses_nothing(stack: Stack) -> None:
-    stack.forget_messages()
-    with Traffic(stack) as traffic:
-        traffic.wait_for(10)
-        stack.kill("postgres")
-        traffic.wait_for(len(traffic.orders) + 10)
-    _all_arrived(stack, traffic)
-
-
-def test_valkey_restart_loses_nothing(stack: Stack) -> None:
-    stack.forget_messages()
-    with Traffic(stack) as traffic:
-        traffic.wait_for(10)
-        stack.kill("valkey")
+        stack.kill(server)
         traffic.wait_for(len(traffic.orders) + 10)
     _all_arrived(stack, traffic)
 
