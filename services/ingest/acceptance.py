@@ -28,7 +28,18 @@ _MAX_REMEMBERED: Final = 4096
 _REMEDY: Final = {
     "extra_forbidden": "this field is not known here: remove it or correct its name",
     "missing": "this field is required: send it",
+    "model_type": "send a JSON object",
 }
+"""What to do, by pydantic's name of the error, where its own words are for programmers."""
+_FORM: Final = {
+    "userId": "give the user's id: a string of 1 to 128 characters, or an integer",
+    "eventId": "give 1 to 200 printable characters",
+    "requestId": "give 1 to 200 printable characters",
+    "locale": "give a language tag, like tr or tr-TR",
+    "code": "give 4 to 10 digits or letters",
+    "purpose": "give 1 to 32 letters, digits, points, hyphens or underscores",
+}
+"""The same for fields whose form pydantic could only tell as an expression, by the field's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,13 +199,18 @@ def invalid_fields(error: ValidationError, *, under: str = "") -> Problem:
     Never repeats a value: it may be an address or a code.
     """
     found = {
-        _path(item["loc"], under): _REMEDY.get(item["type"], item["msg"].removeprefix("Value error, "))
+        _path(item["loc"], under): _REMEDY.get(item["type"]) or _form(item["loc"], item["msg"])
         for item in error.errors(include_url=False, include_input=False, include_context=False)
     }
     errors = tuple(FieldError(path, detail) for path, detail in found.items())
     first = errors[0]
     rest = "" if len(errors) == 1 else f" There are {len(errors)} such fields, see errors."
     return problem.INVALID_REQUEST(f"{first.path or 'The body'}: {first.detail}.{rest}", errors=errors)
+
+
+def _form(location: Sequence[str | int], message: str) -> str:
+    known = [_FORM[step] for step in location if isinstance(step, str) and step in _FORM]
+    return known[-1] if known else message.removeprefix("Value error, ")
 
 
 def _path(location: Sequence[str | int], under: str) -> str:

@@ -275,3 +275,23 @@ def test_a_type_without_a_template_in_the_recipients_or_the_default_locale_is_re
     assert problem is not None
     assert problem.body()["code"] == "template_missing"
     assert "in fr, de" in problem.body()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "says"),
+    [
+        pytest.param([1], "", "a JSON object", id="array"),
+        pytest.param({"userId": ""}, "userId", "1 to 128 characters, or an integer", id="empty-user"),
+        pytest.param({"userId": True}, "userId", "1 to 128 characters, or an integer", id="user-that-is-a-truth"),
+        pytest.param({"eventId": "a\x00"}, "eventId", "printable", id="control-character"),
+        pytest.param({"recipient": {"locale": "turkish!"}}, "recipient.locale", "tr-TR", id="locale"),
+    ],
+)
+def test_a_wrong_field_is_told_in_the_callers_words(body: Any, path: str, says: str) -> None:
+    """Never in pydantic's: no class names, no expressions."""
+    whole = {"eventId": "e", "userId": "7", "type": "ORDER_SHIPPED", "params": {}}
+    with pytest.raises(ValidationError) as caught:
+        NotificationRequest.model_validate({**whole, **body} if isinstance(body, dict) else body)
+    (error,) = invalid_fields(caught.value).errors
+    assert error.path == path
+    assert says in (error.detail or "")
