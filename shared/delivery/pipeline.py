@@ -10,10 +10,10 @@ import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-from uuid import UUID
 
 import structlog
 
@@ -22,13 +22,14 @@ from shared.core.lifecycle import SETTLED, DeliveryStatus, Reason
 from shared.core.outcome import Ambiguous, Outcome, ProviderDown
 from shared.core.ports import Prepared, Sender, SendWindow
 from shared.core.reference import DeliveryKey
+from shared.delivery.answers import answers
 from shared.delivery.message import event_record, hint_record, last_event
 from shared.delivery.plan import Record, plan
 from shared.delivery.prepare import Unprepared, prepare
 from shared.delivery.row import DeliveryRow, Owed
 from shared.delivery.store import Changed, DeliveryStore, Settled, in_key_order
-from shared.delivery.triage import Attempt, Drop, Repeat, Settle, Wait, later, triage
-from shared.delivery.wire import Places, Wire
+from shared.delivery.triage import Attempt, Drop, Repeat, Settle, Wait, by_key, later, triage
+from shared.delivery.wire import Claim, Places, Wire
 from shared.kafka.record import Publisher, Received, Rejection
 from shared.kafka.record import Record as KafkaRecord
 from shared.postgres.errors import UNAVAILABLE
@@ -97,7 +98,7 @@ class Pipeline:
 
     async def __call__(self, received: Sequence[Received[DeliveryHint]]) -> Sequence[Rejection]:
         """Work on one poll's hints. Returns when every effect is committed and published; then offsets may move."""
-        batch = _Batch(_by_key(received), [])
+        batch = _Batch(by_key(received), [])
         rows = await self._store.load(batch.messages.keys())
         hints = [(message.value, rows.get(key)) for key, (_, message) in batch.messages.items()]
         attempts = await self._sort(batch, hints)
@@ -252,14 +253,32 @@ class Pipeline:
         if len(mine) < len(taken):
             await self._pacer.refund(sender.provider, len(taken) - len(mine), critical=self._critical)
         if mine:
-            lease_end = claimed_at + self._lane.lease_sec
-            outcomes = await sender.send([prepared for _, prepared in mine], self._window(lease_end))
-            await places.leave()  # the wire need not wait for our records
-            # Shielded: a drain that runs out may cancel us, but not between the provider's word and our record of it.
-            recorded = asyncio.create_task(self._finish(batch, sender.provider, mine, outcomes, claim_id, lease_end))
-            await asyncio.shield(recorded)
+            await self._send(batch, sender, mine, Claim(claim_id, claimed_at + self._lane.lease_sec), places)
         # Somebody else's now, or not to be sent any more: their rows say which.
         await self._look_again(batch, [row.key for index, (row, _) in enumerate(taken) if index not in ours])
+
+    async def _send(
+        self,
+        batch: _Batch,
+        sender: Sender,
+        mine: Sequence[tuple[DeliveryRow, Prepared]],
+        claim: Claim,
+        places: Places,
+    ) -> None:
+        left = len(mine)
+        window = self._window(claim.lease_end)
+        async with aclosing(answers(sender, [prepared for _, prepared in mine], window)) as answered:
+            async for positions, outcomes in answered:
+                left -= len(positions)
+                if not left:
+                    await places.leave()  # the wire need not wait for our records
+                part = [mine[position] for position in positions]
+                # Shielded: a drain that runs out may cancel us, but not between the provider's word and our record.
+                await asyncio.shield(
+                    asyncio.create_task(
+                        self._finish(batch, sender.provider, part, outcomes, claim, ends_lease=not left)
+                    )
+                )
 
     def _window(self, lease_end: float) -> SendWindow:
         deadline_sec = self._lane.send_deadline_sec
@@ -274,8 +293,9 @@ class Pipeline:
         provider: str,
         mine: Sequence[tuple[DeliveryRow, Prepared]],
         outcomes: Sequence[Outcome],
-        claim_id: UUID,
-        lease_end: float,
+        claim: Claim,
+        *,
+        ends_lease: bool,
     ) -> None:
         now = self._clock()
         records: list[Record] = []
@@ -286,7 +306,7 @@ class Pipeline:
         results = Counter(record.result for record in records)
         for result, count in results.items():
             OUTCOMES.labels(self._lane.name, provider, result).inc(count)
-        changed = await self._record(records, claim_id, now, lease_end)
+        changed = await self._record(records, claim, now, ends_lease=ends_lease)
         await self._pacer.refund(provider, results["not_sent"], critical=self._critical)
         drain_sec = max((record.drain_sec for record in records if record.drain_sec is not None), default=0.0)
         if drain_sec:
@@ -297,14 +317,14 @@ class Pipeline:
             await self._look_again(batch, [record.key for record in records if record.key not in written])
 
     async def _record(
-        self, records: Sequence[Record], claim_id: UUID, now: datetime, lease_end: float
+        self, records: Sequence[Record], claim: Claim, now: datetime, *, ends_lease: bool
     ) -> Sequence[Changed]:
         """Write outcomes; while the lease lasts, a database that is away is waited for rather than the outcome lost."""
         while True:
             try:
-                return await self._store.record(records, claim_id=claim_id, now=now)
+                return await self._store.record(records, claim_id=claim.id, now=now, ends_lease=ends_lease)
             except UNAVAILABLE as error:
-                if time.monotonic() >= lease_end:
+                if time.monotonic() >= claim.lease_end:
                     raise
                 _log.warning("record_retried", lane=self._lane.name, error_class=type(error).__name__)
                 await asyncio.sleep(_RECORD_RETRY_SEC)
@@ -375,18 +395,6 @@ async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
     for result in results:
         if isinstance(result, BaseException):
             raise result
-
-
-def _by_key(received: Sequence[Received[DeliveryHint]]) -> dict[DeliveryKey, tuple[int, Received[DeliveryHint]]]:
-    """One hint per delivery: of several, the one that knows of most attempts."""
-    found: dict[DeliveryKey, tuple[int, Received[DeliveryHint]]] = {}
-    for index, message in enumerate(received):
-        hint = message.value
-        key = DeliveryKey(hint.notification_id, hint.channel, hint.target_key)
-        earlier = found.get(key)
-        if earlier is None or earlier[1].value.attempt < hint.attempt:
-            found[key] = (index, message)
-    return found
 
 
 def _unclaimed(row: DeliveryRow) -> Owed:

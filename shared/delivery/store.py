@@ -155,14 +155,16 @@ class DeliveryStore:
             )
         return keys
 
-    async def record(self, records: Sequence[Record], *, claim_id: UUID, now: datetime) -> Sequence[Changed]:
-        """Write a claim's outcomes and end its lease, in one transaction; what the rows hold now.
+    async def record(
+        self, records: Sequence[Record], *, claim_id: UUID, now: datetime, ends_lease: bool = True
+    ) -> Sequence[Changed]:
+        """Write outcomes of a claim and, with its last ones, end its lease, in one transaction; what the rows hold now.
 
         records: in key order. Rows that are no longer this claim's (a receipt was quicker, or the lease ran out) are
         not in the answer; their attempts are logged all the same.
         """
         async with self._pool.acquire() as connection, connection.transaction():
-            changed = await self._write(connection, records, claim_id, now)
+            changed = await self._write(connection, records, claim_id, now, ends_lease=ends_lease)
             lines = [
                 _Line(r.key, "attempt", r.attempt, r.log.result, r.log.reason, r.provider, r.log.detail)
                 for r in records
@@ -182,7 +184,7 @@ class DeliveryStore:
         return {by_fingerprint[record[0]]: OpenDeadLetter(record[1], record[2] or "") for record in found}
 
     async def _write(
-        self, connection: Connection, ordered: Sequence[Record], claim_id: UUID, now: datetime
+        self, connection: Connection, ordered: Sequence[Record], claim_id: UUID, now: datetime, *, ends_lease: bool
     ) -> Sequence[Changed]:
         ids = [record.key.notification_id for record in ordered]
         written = await connection.fetch(
@@ -200,6 +202,7 @@ class DeliveryStore:
             _sparse([record.next_attempt_at for record in ordered]),
             [record.provider_message_id for record in ordered],
             _sparse([record.last_error for record in ordered]),
+            ends_lease,
         )
         return [Changed(ordered[place - 1], _STATUS[status], _REASON[reason]) for place, status, reason in written]
 

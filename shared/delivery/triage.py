@@ -3,11 +3,14 @@
 The row decides: a hint may be late, doubled or stale, and none of that may send anything twice.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.core.lifecycle import SETTLED, DeliveryStatus, Reason
+from shared.core.reference import DeliveryKey
 from shared.delivery.row import DeliveryRow, Owed
+from shared.kafka.record import Received
 from shared.wire.channel import Lane
 from shared.wire.message import DeliveryHint
 
@@ -97,3 +100,15 @@ def later(row: DeliveryRow, lane: Lane, at: datetime, now: datetime) -> Owed:
     # An overdue row (a lease that ran out and was not reaped yet) is looked at again after the tier's own delay.
     not_before = at if at > now else now + timedelta(seconds=tier)
     return Owed(row.hint(attempt=row.attempt, not_before=not_before), tier)
+
+
+def by_key(received: Sequence[Received[DeliveryHint]]) -> dict[DeliveryKey, tuple[int, Received[DeliveryHint]]]:
+    """One hint per delivery: of several, the one that knows of most attempts."""
+    found: dict[DeliveryKey, tuple[int, Received[DeliveryHint]]] = {}
+    for index, message in enumerate(received):
+        hint = message.value
+        key = DeliveryKey(hint.notification_id, hint.channel, hint.target_key)
+        earlier = found.get(key)
+        if earlier is None or earlier[1].value.attempt < hint.attempt:
+            found[key] = (index, message)
+    return found

@@ -1,6 +1,15 @@
 """How much of a lane is claimed for one provider at once, over all its batches."""
 
 import asyncio
+from typing import NamedTuple
+from uuid import UUID
+
+
+class Claim(NamedTuple):
+    """Rows that are ours until `lease_end` on the monotonic clock."""
+
+    id: UUID
+    lease_end: float
 
 
 class Wire:

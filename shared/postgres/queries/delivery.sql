@@ -63,9 +63,9 @@ SELECT position FROM claimed;
 -- name: record_outcomes
 -- What became of a claim's rows; only rows that are still this claim's. A cancel or an expiry meanwhile turns a retry
 -- into SKIPPED. $1 ids, $2 smallest, $3 largest, $4 channel, $5 claim, $6 now, then one array per column in key order.
--- Answers with positions in the arrays, from 1. The claim's lease ends with it.
+-- Answers with positions in the arrays, from 1. $14: these are the claim's last ones, its lease ends.
 WITH ended AS (
-    DELETE FROM ulak.leases WHERE claim_id = $5
+    DELETE FROM ulak.leases WHERE claim_id = $5 AND $14
 )
 UPDATE ulak.deliveries d
    SET status = CASE WHEN r.status = 'PENDING' AND d.cancel_requested THEN 'SKIPPED' ELSE r.status END,
