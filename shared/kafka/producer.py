@@ -179,12 +179,17 @@ class Producer:
             if index % _YIELD_EVERY == _YIELD_EVERY - 1:
                 self._hurry()
                 await asyncio.sleep(0)
-            await self._offer(record, partial(batch.report, index, record.topic))
+            report = partial(batch.report, index, record.topic)
+            while not self._offer(record, report):
+                await self._room.wait()
         self._hurry()
         return batch
 
-    async def _offer(self, record: Record, report: Callable[..., None]) -> None:
-        """Queue one record, waiting for room. A handle found dead is replaced: the record was not in its hands yet."""
+    def _offer(self, record: Record, report: Callable[..., None]) -> bool:
+        """Queue one record, or report why it can never be; False while there is no room for it.
+
+        A handle found dead is replaced: the record was not in its hands yet.
+        """
         while True:
             handle = self._live_handle()
             try:
@@ -199,13 +204,13 @@ class Producer:
                 self._observer.queue_full()
                 self._room.clear()
                 self._hurry()
-                await self._room.wait()
+                return False
             except KafkaException as exception:
                 if not handle.found_dead(exception):
                     report(exception.args[0])
-                    return
+                    return True
             else:
-                return
+                return True
 
     def _live_handle(self) -> _Handle:
         if self._handle.dead:

@@ -21,7 +21,7 @@ class MessageClass(IntEnum):
     @property
     def label(self) -> str:
         """Name in topics, JSON and metrics: `critical`, `tx`, `bulk`, `low`."""
-        return self.name.lower()
+        return _LABELS[self]
 
     @classmethod
     def from_label(cls, label: str) -> "MessageClass":
@@ -30,6 +30,9 @@ class MessageClass(IntEnum):
             return cls[label.upper()]
         except KeyError:
             raise ValueError(f"unknown message class {label!r}: use critical, tx, bulk or low") from None
+
+
+_LABELS: Final[Mapping[MessageClass, str]] = {member: member.name.lower() for member in MessageClass}
 
 
 class Category(StrEnum):
