@@ -17,7 +17,6 @@ import orjson
 
 from bench.harness import Sample, Servers, WrongResultError, until
 from bench.scratch import scratch_database
-from services.workers.collector import tune_collector
 from shared.core.identifier import new_id
 from shared.core.ports import Prepared, Sender
 from shared.core.reference import DeliveryKey
@@ -34,6 +33,7 @@ from shared.redis_store.client import open_redis
 from shared.redis_store.pacer import Pacer
 from shared.redis_store.settings import RedisSettings
 from shared.redis_store.token_bucket import Quota, TokenBuckets
+from shared.runtime.garbage import collect_rarely
 from shared.runtime.keyring import FixedRingSource
 from shared.wire.channel import DEFAULT_CHANNELS, Lane
 from shared.wire.message import DeliveryHint
@@ -176,7 +176,7 @@ async def open_stage(servers: Servers, load: Load, *, quotas: dict[str, Quota]) 
                 return producer.ready()
 
             await until(ready, timeout_sec=30, what="the broker's answer")
-            tune_collector()  # as the worker does
+            collect_rarely()  # as the worker does
             yield Stage(pool, producer, pacer, load)
 
 

@@ -5,11 +5,10 @@ Nothing here is shared between tests but the servers: every test has its own dat
 
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
@@ -17,18 +16,13 @@ import psycopg
 import pytest
 from redis.asyncio import Redis
 
+from ops.dev.environment import SERVER_SETTINGS
 from ops.dev.servers import running
 from shared.core.sealing import KeyRing
 from shared.kafka.settings import KafkaSettings
 from shared.postgres.migrate import migrate
 from shared.postgres.pool import open_pool
 from shared.postgres.settings import PostgresSettings
-
-SETTING_OF_SERVER: Final[Mapping[str, str]] = {
-    "postgres": "ULAK_POSTGRES_DSN",
-    "valkey": "ULAK_REDIS_URL",
-    "kafka": "ULAK_KAFKA_BOOTSTRAP_SERVERS",
-}
 
 
 class Servers:
@@ -41,7 +35,7 @@ class Servers:
 
     def address(self, kind: str) -> str:
         if kind not in self._addresses:
-            external = os.environ.get(SETTING_OF_SERVER[kind])
+            external = os.environ.get(SERVER_SETTINGS[kind])
             if external:
                 self._addresses[kind] = external
             else:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Final
 
-from services.workers.collector import tune_collector
 from services.workers.lanes import (
     STRATEGIES,
     Configured,
@@ -31,6 +30,7 @@ from shared.redis_store.client import open_redis
 from shared.redis_store.pacer import Pacer
 from shared.redis_store.settings import RedisSettings
 from shared.redis_store.token_bucket import TokenBuckets
+from shared.runtime.garbage import collect_rarely
 from shared.runtime.keyring import KeyRingSettings, load_ring_source
 from shared.runtime.service import Check, Stop, run, serve_health
 from shared.runtime.settings import HealthSettings, load
@@ -87,7 +87,7 @@ async def serve(lanes: Sequence[Lane], stop: Stop) -> None:
             "consumers": lambda: all(consumer.ready() for consumer in consumers),
         }
         await stack.enter_async_context(serve_health(load(HealthSettings), checks))
-        tune_collector()
+        collect_rarely()  # the providers' libraries are loaded by now, too
         await consume(consumers, stop)
 
 

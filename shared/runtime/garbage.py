@@ -10,8 +10,8 @@ def collect_rarely() -> None:
     """Leave alone what lives as long as the process, and look for cycles every 50,000 new containers.
 
     A batch of 500 makes some tens of thousands of values that reference counting frees by itself; at the interpreter's
-    700 the collector walked them a hundred times for nothing (measured in the router: a third of its CPU).
-    Call it once, when everything is imported.
+    700 the collector walked them a hundred times for nothing (measured: a third of the router's CPU, a quarter of a
+    worker's). Call it when everything is imported, and again where more was loaded since.
     """
     gc.collect()
     gc.freeze()

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import httpx
 
+from ops.dev.environment import SERVER_SETTINGS
 from ops.dev.paths import StackPaths
 from ops.dev.status import ProcessState, ProcessStatus, read_status
 
 T = TypeVar("T")
-SERVER_SETTINGS = ("ULAK_POSTGRES_DSN", "ULAK_REDIS_URL", "ULAK_KAFKA_BOOTSTRAP_SERVERS")
 
 
 class Stack:
@@ -25,7 +25,7 @@ class Stack:
     def __init__(self, state_dir: Path, settings: Mapping[str, str] | None = None) -> None:
         self.state_dir = state_dir
         self._environment = {
-            **{name: value for name, value in os.environ.items() if name not in SERVER_SETTINGS},
+            **{name: value for name, value in os.environ.items() if name not in SERVER_SETTINGS.values()},
             "ULAK_STATE_DIR": str(state_dir),
             **(settings or {}),
         }

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.stack import SERVER_SETTINGS
+from ops.dev.environment import SERVER_SETTINGS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("demo"), pytest.mark.timeout(240)]
 
 
 def test_demo_once_tells_the_whole_story_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name not in SERVER_SETTINGS}
+    environment = {name: value for name, value in os.environ.items() if name not in SERVER_SETTINGS.values()}
     finished = subprocess.run(
         [sys.executable, "-m", "ops.cli", "demo", "--once"],
         env={**environment, "ULAK_STATE_DIR": str(tmp_path), "NO_COLOR": "1", "COLUMNS": "160"},
