@@ -27,16 +27,34 @@ from ops.simulator.providers.apns.provider import Apns
 from ops.simulator.providers.apns.token import ProviderTokens
 from ops.simulator.providers.fcm.oauth import TOKEN_PATH, AccessTokens, TokenEndpoint
 from ops.simulator.providers.fcm.provider import Fcm
+from ops.simulator.providers.iys import provider as iys
+from ops.simulator.providers.iys.registry import Registry
+from ops.simulator.providers.mailgun import provider as mailgun
+from ops.simulator.providers.netgsm.provider import PATH as NETGSM_PATH
+from ops.simulator.providers.netgsm.provider import Netgsm
+from ops.simulator.providers.sendgrid import provider as sendgrid
+from ops.simulator.providers.ses import provider as ses
 from ops.simulator.providers.smtp.connection import SmtpConnection
 from ops.simulator.providers.smtp.dialogue import NAME as SMTP
 from ops.simulator.providers.smtp.dialogue import Dialogue, SmtpOptions
 from ops.simulator.providers.twilio.message import MessageStore
 from ops.simulator.providers.twilio.provider import PATH_PREFIX, Account, Twilio, TwilioFetch
 from ops.simulator.providers.twilio.receipt import StatusCallbacks
+from ops.simulator.providers.vonage.provider import PATH as VONAGE_PATH
+from ops.simulator.providers.vonage.provider import Vonage
+from ops.simulator.providers.webpush.browser import Browser
+from ops.simulator.providers.webpush.provider import WebPush
+from ops.simulator.providers.webpush.rule import PATH_PREFIX as WEB_PUSH_PREFIX
 from ops.simulator.settings import SimulatorSettings
 
 SHUTDOWN_SEC: Final = 2.0
 ENDPOINTS_FILE: Final = "endpoints.json"
+VAPID_KEY_FILE: Final = "webpush-vapid.pem"
+VONAGE_SECRET_FILE: Final = "vonage-api-secret"  # noqa: S105 - a file's name
+NETGSM_PASSWORD_FILE: Final = "netgsm-password"  # noqa: S105 - a file's name
+SES_SECRET_FILE: Final = "ses-secret-access-key"  # noqa: S105 - the name of a file
+SENDGRID_KEY_FILE: Final = "sendgrid-api-key"
+MAILGUN_KEY_FILE: Final = "mailgun-api-key"
 
 
 def system_clock() -> datetime:
@@ -137,11 +155,28 @@ async def open_simulator(settings: SimulatorSettings, clock: Clock = system_cloc
         client = await stack.enter_async_context(httpx.AsyncClient(trust_env=False))
         callbacks = StatusCallbacks(twilio_account.auth_token, store, client, clock, random, settings.receipt_policy)
         stack.push_async_callback(callbacks.stop)
+        iys_account = iys.Account(
+            settings.iys_username, settings.iys_password, settings.iys_code, settings.iys_brand_code
+        )
+        registry = Registry()
+        ses_account = ses.Account(
+            settings.ses_access_key_id, credential.secret(folder, SES_SECRET_FILE), settings.ses_region
+        )
+        mailgun_account = mailgun.Account(settings.mailgun_domain, credential.secret(folder, MAILGUN_KEY_FILE))
+        netgsm_account = Netgsm(
+            settings.netgsm_usercode, credential.secret(folder, NETGSM_PASSWORD_FILE), settings.netgsm_msgheader
+        )
         control = Control(
             ledger,
             faults,
             {Twilio.name: callbacks},
-            frozenset({SMTP, Apns.name, Fcm.name, TokenEndpoint.name, Twilio.name, TwilioFetch.name}),
+            frozenset(
+                {
+                    *(SMTP, Apns.name, Fcm.name, TokenEndpoint.name, WebPush.name, Twilio.name, TwilioFetch.name),
+                    *(iys.Iys.name, iys.IysToken.name, Vonage.name, Netgsm.name),
+                    *(ses.Ses.name, sendgrid.Sendgrid.name, mailgun.Mailgun.name),
+                }
+            ),
         )
 
         def is_token(request: Request) -> bool:
@@ -157,12 +192,46 @@ async def open_simulator(settings: SimulatorSettings, clock: Clock = system_cloc
                     lambda request: request.path.startswith(PATH_PREFIX),
                     handler(Twilio(twilio_account, store, callbacks)),
                 ),
+                (lambda request: request.path.startswith(ses.PATH_PREFIX), handler(ses.Ses(ses_account))),
+                (
+                    lambda request: request.path == sendgrid.PATH,
+                    handler(sendgrid.Sendgrid(credential.secret(folder, SENDGRID_KEY_FILE))),
+                ),
+                (
+                    lambda request: request.path == VONAGE_PATH,
+                    handler(Vonage(settings.vonage_api_key, credential.secret(folder, VONAGE_SECRET_FILE))),
+                ),
+                (lambda request: request.path == NETGSM_PATH, handler(netgsm_account)),
+                (
+                    lambda request: mailgun.PATH.match(request.path) is not None,
+                    handler(mailgun.Mailgun(mailgun_account)),
+                ),
                 (is_token, oauth),
+                (lambda request: request.path == iys.TOKEN_PATH, handler(iys.IysToken(iys_account))),
+                (
+                    lambda request: request.path.startswith(iys.PATH_PREFIX),
+                    handler(iys.Iys(iys_account, registry)),
+                ),
+                (
+                    lambda request: request.path == iys.CHANGES_PATH and request.method == "POST",
+                    handler(iys.IysChanges(registry)),
+                ),
             ),
             control,
         )
         to_apns = handler(Apns(ProviderTokens(apns_key), settings.topics, clock))
-        to_fcm = Branch(((is_token, oauth),), handler(Fcm(access, settings.fcm_project)))
+        browser = Browser(
+            credential.p256_key(folder, "webpush-browser.pem"),
+            bytes.fromhex(credential.secret(folder, "webpush-browser-auth")),
+        )
+        credential.p256_key(folder, VAPID_KEY_FILE)
+        to_fcm = Branch(
+            (
+                (is_token, oauth),
+                (lambda request: request.path.startswith(WEB_PUSH_PREFIX), handler(WebPush(browser, fcm_url))),
+            ),
+            handler(Fcm(access, settings.fcm_project)),
+        )
         options = SmtpOptions(
             hostname=settings.smtp_hostname,
             max_size_bytes=settings.smtp_max_size_bytes,
@@ -200,9 +269,34 @@ async def open_simulator(settings: SimulatorSettings, clock: Clock = system_cloc
                 "fcmTokenUrl": f"{url}{TOKEN_PATH}",
                 "fcmProject": account.project_id,
                 "fcmServiceAccountFile": str(account.file),
+                "webpush": f"{fcm_url}{WEB_PUSH_PREFIX}",
+                "webpushP256dh": browser.p256dh_text,
+                "webpushAuth": browser.auth_text,
+                "webpushVapidKeyFile": str(folder / VAPID_KEY_FILE),
                 "twilio": url,
                 "twilioAccountSid": twilio_account.sid,
                 "twilioAuthTokenFile": str(auth_token_file),
+                "vonage": url,
+                "vonageApiKey": settings.vonage_api_key,
+                "vonageApiSecretFile": str(folder / VONAGE_SECRET_FILE),
+                "netgsm": url,
+                "netgsmUsercode": netgsm_account.usercode,
+                "netgsmPasswordFile": str(folder / NETGSM_PASSWORD_FILE),
+                "netgsmMsgheader": netgsm_account.msgheader,
+                "iys": url,
+                "iysUsername": iys_account.username,
+                "iysPassword": iys_account.password,
+                "iysCode": iys_account.iys_code,
+                "iysBrandCode": iys_account.brand_code,
+                "ses": url,
+                "sesRegion": ses_account.region,
+                "sesAccessKeyId": ses_account.access_key_id,
+                "sesSecretAccessKeyFile": str(folder / SES_SECRET_FILE),
+                "sendgrid": url,
+                "sendgridApiKeyFile": str(folder / SENDGRID_KEY_FILE),
+                "mailgun": url,
+                "mailgunDomain": mailgun_account.domain,
+                "mailgunApiKeyFile": str(folder / MAILGUN_KEY_FILE),
                 "smtp": _authority(smtp),
                 "caFile": str(tls.ca_file),
             }

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from ops.simulator.receipt import ReceiptMode
 from ops.simulator.settings import SimulatorSettings
+from shared.runtime.fault import faults
 
 EXIT_BAD_SETTING = 2
 EXIT_NO_PORT = 3
@@ -57,9 +58,8 @@ def simulator(
             {**SimulatorSettings().model_dump(), **{name: value for name, value in given.items() if value is not None}}
         )
     except ValidationError as error:
-        for fault in error.errors(include_url=False):
-            name = "_".join(str(part) for part in fault["loc"])
-            typer.echo(f"ULAK_SIMULATOR_{name.upper()}: {fault['msg']}", err=True)
+        for path, detail in faults(error.errors(include_url=False, include_input=False)):
+            typer.echo(f"ULAK_SIMULATOR_{path.replace('.', '_').upper()}: {detail}", err=True)
         raise typer.Exit(EXIT_BAD_SETTING) from error
     try:
         uvloop.run(_run(settings))

@@ -165,12 +165,19 @@ def _certificate(
 def apns_key(folder: Path, key_id: str, team_id: str) -> ApnsKey:
     """The ES256 signing key (Apple, 'Establishing a token-based connection to APNs')."""
     path = folder / f"AuthKey_{key_id}.p8"
+    key = p256_key(folder, path.name)
+    return ApnsKey(path, key_id, team_id, key.public_key())
+
+
+def p256_key(folder: Path, name: str) -> ec.EllipticCurvePrivateKey:
+    """A P-256 key kept in `folder/name` as PEM: a sender's VAPID key (RFC 8292), a browser's own (RFC 8291)."""
+    path = folder / name
     if not path.exists():
         _write_private(path, _pem(ec.generate_private_key(ec.SECP256R1())))
     key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ValueError(f"{path} holds no elliptic curve key: delete it, the simulator makes a new one")  # noqa: TRY004 - a wrong file, not a wrong type
-    return ApnsKey(path, key_id, team_id, key.public_key())
+    return key
 
 
 def service_account(folder: Path, project_id: str, token_uri: str) -> ServiceAccount:

@@ -12,8 +12,8 @@ from ops.simulator.connections import OpenConnections
 from ops.simulator.exchange import Connection, Handler, Reply, Request, json_reply
 from ops.simulator.fault import Drop
 
-MAX_BODY_BYTES: Final = 30 * 1024 * 1024
-"""Above what any of the simulated HTTP APIs takes (30 MB, SendGrid's limit for a mail with attachments)."""
+MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+"""Above what any of the simulated HTTP APIs takes (SES: 40 MB, a third more in base64)."""
 MAX_QUEUED_REQUESTS: Final = 64
 """Pipelined requests read ahead; more pause the socket."""
 

@@ -7,6 +7,7 @@ import orjson
 from pydantic import ValidationError
 
 from ops.simulator.exchange import Reply
+from shared.runtime.fault import faults
 
 
 def problem(status: HTTPStatus, code: str, detail: str, errors: Sequence[dict[str, str]] = ()) -> Reply:
@@ -25,9 +26,6 @@ def problem(status: HTTPStatus, code: str, detail: str, errors: Sequence[dict[st
 
 def invalid(error: ValidationError) -> Reply:
     """The fields of a body or a query that do not fit, each with its path."""
-    errors = [
-        {"path": ".".join(str(part) for part in fault["loc"]), "detail": fault["msg"]}
-        for fault in error.errors(include_url=False, include_context=False)
-    ]
+    errors = [fault._asdict() for fault in faults(error.errors(include_url=False, include_input=False))]
     detail = "; ".join(f"{item['path'] or 'body'}: {item['detail']}" for item in errors)
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", detail, errors)

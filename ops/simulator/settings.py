@@ -47,6 +47,20 @@ class SimulatorSettings(BaseSettings):
     twilio_auth_token: str | None = None
     """Made and kept in the state folder if not given."""
 
+    vonage_api_key: Annotated[str, Field(pattern=r"^[0-9a-z]{8}$")] = "51111111"
+    netgsm_usercode: str = "8500000000"
+    netgsm_msgheader: Annotated[str, Field(min_length=3, max_length=11)] = "SHOP"
+
+    iys_username: str = "simulator"
+    iys_password: str = "simulator"  # noqa: S105 - of the simulator, on loopback alone
+    iys_code: str = "100001"
+    iys_brand_code: str = "100001"
+
+    ses_access_key_id: str = "AKIASIMULATOR0000001"
+    ses_region: str = "eu-central-1"
+
+    mailgun_domain: str = "shop.example"
+
     smtp_hostname: str = "localhost"
     smtp_max_size_bytes: Annotated[int, Field(ge=64 * 1024)] = 25 * 1024 * 1024
     smtp_max_recipients: Annotated[int, Field(ge=1)] = 100

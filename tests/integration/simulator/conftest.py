@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from tests.integration.plain_http import plain_client
 from tests.integration.simulator.simulation import Simulation
 
 
@@ -42,7 +42,7 @@ def endpoints(state_dir: Path) -> Iterator[dict[str, Any]]:
 @pytest.fixture
 async def simulation(endpoints: dict[str, Any]) -> AsyncIterator[Simulation]:
     """The simulator as after a fresh start: no message, no fault, receipts sent as by default."""
-    async with httpx.AsyncClient(base_url=str(endpoints["url"]), trust_env=False) as control:
+    async with plain_client(base_url=str(endpoints["url"]), trust_env=False) as control:
         assert (await control.delete("/_sim")).status_code == 204
         assert (await control.put("/_sim/receipts", json={})).status_code == 200
         yield Simulation(endpoints, control)

@@ -107,7 +107,7 @@ class Simulation:
         return await client.post(url, data=data, auth=self.twilio_auth)
 
 
-async def until(fact: Callable[[], Awaitable[bool]], within_sec: float = 10.0) -> None:
+async def until(fact: Callable[[], Awaitable[bool]], within_sec: float = 60.0) -> None:
     """Poll until the fact holds; fails when it does not in time."""
     deadline = time.monotonic() + within_sec
     while not await fact():

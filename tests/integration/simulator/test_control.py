@@ -9,6 +9,7 @@ import pytest
 
 from ops.simulator.assembly import open_simulator
 from ops.simulator.settings import SimulatorSettings
+from tests.integration.plain_http import plain_client
 from tests.integration.simulator.simulation import Simulation, hang_up, until
 
 
@@ -55,7 +56,7 @@ async def test_a_fault_is_listed_and_removed(simulation: Simulation) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "code", "says"),
     [
-        pytest.param("POST", "/_sim/faults", "{", 422, "invalid_request", "Invalid JSON", id="not-json"),
+        pytest.param("POST", "/_sim/faults", "{", 422, "invalid_request", "give JSON", id="not-json"),
         pytest.param("POST", "/_sim/faults", "{}", 422, "invalid_request", "provider", id="no-provider"),
         pytest.param(
             "POST", "/_sim/faults", '{"provider":"x","action":{}}', 422, "unknown_provider", "smtp", id="provider"
@@ -100,9 +101,9 @@ async def test_it_prints_its_endpoints_and_ends_on_sigterm_while_a_call_waits(tm
     )
     try:
         assert process.stdout is not None
-        endpoints = json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
+        endpoints = json.loads(await asyncio.wait_for(process.stdout.readline(), 60))
         assert json.loads((tmp_path / "endpoints.json").read_bytes()) == endpoints
-        async with httpx.AsyncClient(base_url=endpoints["url"], trust_env=False) as client:
+        async with plain_client(base_url=endpoints["url"], trust_env=False) as client:
             waiting = Simulation(endpoints, client)
             await waiting.program("twilio", {"delayMs": 3_600_000})
             call = asyncio.create_task(waiting.send_sms(client))
@@ -112,7 +113,7 @@ async def test_it_prints_its_endpoints_and_ends_on_sigterm_while_a_call_waits(tm
 
             await until(recorded)
             process.send_signal(signal.SIGTERM)
-            assert await asyncio.wait_for(process.wait(), 10) == 0
+            assert await asyncio.wait_for(process.wait(), 60) == 0
             with pytest.raises(httpx.TransportError):
                 await call
     finally:
@@ -123,7 +124,10 @@ async def test_it_prints_its_endpoints_and_ends_on_sigterm_while_a_call_waits(tm
 
 async def test_keys_and_access_tokens_outlive_a_restart(tmp_path: Path) -> None:
     """Clients keep their keys and tokens; a supervisor may restart the simulator at any time."""
-    async with open_simulator(SimulatorSettings(state_dir=tmp_path)) as endpoints, httpx.AsyncClient() as control:
+    async with (
+        open_simulator(SimulatorSettings(state_dir=tmp_path)) as endpoints,
+        plain_client() as control,
+    ):
         before = Simulation(dict(endpoints), control)
         access, signed, authority = await before.access_token(), before.provider_token(), before.tls
     async with open_simulator(SimulatorSettings(state_dir=tmp_path)) as endpoints, httpx.AsyncClient() as control:

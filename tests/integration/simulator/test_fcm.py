@@ -8,6 +8,7 @@ import orjson
 import pytest
 from firebase_admin import credentials
 
+from tests.integration.plain_http import plain_client
 from tests.integration.simulator.simulation import Simulation, refreshed
 
 MESSAGE = {
@@ -135,7 +136,7 @@ async def test_token_endpoint(
         "assertion": _assertion(simulation, **claims),
     }
     base = simulation.endpoints["fcm"] if secure else simulation.endpoints["url"]
-    async with simulation.http2() if secure else httpx.AsyncClient(trust_env=False) as client:
+    async with simulation.http2() if secure else plain_client(trust_env=False) as client:
         response = await client.post(f"{base}/token", data=form)
     assert response.json().get("error") == error
     assert response.status_code == (200 if error is None else 400)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import aiosmtplib
-import httpx
 import pytest
 
 from ops.simulator.assembly import open_simulator
 from ops.simulator.settings import SimulatorSettings
+from tests.integration.plain_http import plain_client
 from tests.integration.simulator.simulation import Simulation, hang_up
 
 Connect = Callable[..., AbstractAsyncContextManager[aiosmtplib.SMTP]]
@@ -216,7 +216,10 @@ async def test_authentication(state_dir: Path, mechanism: str, user: str, passwo
     settings = SimulatorSettings(
         state_dir=state_dir, smtp_user="shop", smtp_password="right", smtp_require_auth=True, smtp_require_tls=True
     )
-    async with open_simulator(settings) as endpoints, httpx.AsyncClient(base_url=str(endpoints["url"])) as control:
+    async with (
+        open_simulator(settings) as endpoints,
+        plain_client(base_url=str(endpoints["url"])) as control,
+    ):
         simulation = Simulation(dict[str, Any](endpoints), control)
         host, port = simulation.smtp
         client = aiosmtplib.SMTP(hostname=host, port=port, start_tls=False, timeout=10)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
+from tests.integration.plain_http import plain_client
 from tests.integration.simulator.simulation import Simulation, hang_up, until
 
 
@@ -122,7 +123,7 @@ async def test_throttled_by_fault_S7(simulation: Simulation) -> None:
 @pytest.mark.parametrize("drop", ["beforeRead", "afterAccept", "midReply"])
 async def test_dropped_connection(simulation: Simulation, drop: str) -> None:
     await simulation.program("twilio", {"drop": drop}, times=1)
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with plain_client(trust_env=False) as client:
         with pytest.raises(httpx.TransportError):
             await simulation.send_sms(client)
         assert (await simulation.only(provider="twilio"))["accepted"] is (drop != "beforeRead")

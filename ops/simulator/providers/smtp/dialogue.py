@@ -12,6 +12,7 @@ from typing import Final
 from ops.simulator.exchange import Clock
 from ops.simulator.fault import Call, Drop, Fault, FaultTable, SmtpPhase
 from ops.simulator.ledger import Arrival, Ledger, Result
+from ops.simulator.mail import read_mail, undotted
 from ops.simulator.providers.smtp.command import (
     Path,
     SmtpReply,
@@ -22,7 +23,6 @@ from ops.simulator.providers.smtp.command import (
     reply,
 )
 from ops.simulator.providers.smtp.connection import ConnectionEndedError, LineTooLongError, SmtpConnection
-from ops.simulator.providers.smtp.mail import Mail, read_mail, undotted
 
 NAME: Final = "smtp"
 _OK: Final = reply(250, "2.0.0 Ok")
@@ -327,25 +327,12 @@ class Dialogue:
             error=error,
             fault_id=None if fault is None else fault.id,
         )
-        arrival = transaction.arrival(mail.reference, **_content(mail, len(raw), secure=self.connection.secure))
+        arrival = transaction.arrival(mail.reference, tls=self.connection.secure, **mail.content(len(raw)))
         self.ledger.add(NAME, arrival, result, self.clock())
         if fault is None:
             self.connection.write(answer)
         else:
             await self._carry_out(fault, answer)
-
-
-def _content(mail: Mail, size: int, *, secure: bool) -> dict[str, object]:
-    return {
-        "subject": next((value for name, value in mail.headers.items() if name.lower() == "subject"), None),
-        "headers": mail.headers,
-        "text": mail.text,
-        "html": mail.html,
-        "attachments": mail.attachments,
-        "bytes": size,
-        "tls": secure,
-        "problems": mail.problems,
-    }
 
 
 def _programmed(fault: Fault, usual: SmtpReply) -> SmtpReply:

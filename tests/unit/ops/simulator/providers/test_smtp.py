@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ops.simulator.mail import read_mail, undotted
 from ops.simulator.providers.smtp.command import (
     Path,
     SmtpReply,
@@ -12,7 +13,6 @@ from ops.simulator.providers.smtp.command import (
     refused_sender,
     reply,
 )
-from ops.simulator.providers.smtp.mail import read_mail, undotted
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from email.message import EmailMessage
 from email.policy import SMTPUTF8
 from typing import Final, overload
 
-from ops.simulator.providers.smtp.reference import REFERENCE_HEADER
+REFERENCE_HEADER: Final = "X-Ulak-Reference"
+"""Where a mail carries the sender's reference."""
 
 MAX_LINE_BYTES: Final = 998
 REQUIRED: Final = ("From", "Date", "Message-ID")
@@ -38,6 +39,18 @@ class Mail:
         wanted = REFERENCE_HEADER.lower()
         return next((value for name, value in self.headers.items() if name.lower() == wanted), None)
 
+    def content(self, size: int) -> dict[str, object]:
+        """As JSON values for the ledger; size: of the mail in bytes."""
+        return {
+            "subject": next((value for name, value in self.headers.items() if name.lower() == "subject"), None),
+            "headers": self.headers,
+            "text": self.text,
+            "html": self.html,
+            "attachments": self.attachments,
+            "bytes": size,
+            "problems": self.problems,
+        }
+
 
 def undotted(raw: bytes) -> bytes:
     """The text of a DATA transfer without the dots added for transparency (RFC 5321 section 4.5.2)."""
@@ -56,7 +69,7 @@ def read_mail(raw: bytes, *, eight_bit: bool, utf8: bool) -> Mail:
             headers.setdefault(_plain(name), _plain(str(value)))
         problems += _header_problems(message, raw, utf8=utf8)
         text, html = _body(message, "plain"), _body(message, "html")
-        attachments = [_attachment(part) for part in message.iter_attachments()] if message.is_multipart() else []
+        attachments = [_attachment(part) for part in _files(message)]
         problems += [f"{type(defect).__name__} in a part" for part in message.walk() for defect in part.defects]
     except Exception as error:  # noqa: BLE001 - the email package raises nearly anything on broken input; it is told
         problems.append(_plain(f"the mail cannot be parsed: {type(error).__name__}: {error}"))
@@ -107,6 +120,15 @@ def _plain(text: None) -> None: ...
 def _plain(text: str | None) -> str | None:
     """Text without the lone surrogates by which the email package passes on bytes that are no text."""
     return None if text is None else str(text).encode("utf-8", "replace").decode("utf-8")
+
+
+def _files(message: EmailMessage) -> list[EmailMessage]:
+    """Attachments, and what stands inside the HTML, which the library leaves to whoever shows it."""
+    if not message.is_multipart():
+        return []
+    attached = list(message.iter_attachments())
+    inside = [part for part in message.walk() if part.get_content_disposition() == "inline" and part["Content-ID"]]
+    return attached + [part for part in inside if part not in attached]
 
 
 def _attachment(part: EmailMessage) -> dict[str, object]:
