@@ -1,5 +1,21 @@
-"""Tell Ulak what happened, in your own transaction."""
+"""Tell Ulak what happened, in your own transaction.
 
-from ulak_client.outbox import Event, enqueue_event, enqueue_event_sync
+`ulak_client.sealing` and `ulak_client.http` need the extras of those names; nothing here imports them.
+"""
 
-__all__ = ["Event", "enqueue_event", "enqueue_event_sync"]
+from ulak_client.connection import AutocommitWarning
+from ulak_client.email import Attachment, Email
+from ulak_client.event import Event
+from ulak_client.outbox import enqueue_email, enqueue_email_async, enqueue_event, enqueue_event_async
+
+__all__ = [
+    "Attachment",
+    "AutocommitWarning",
+    "Email",
+    "Event",
+    "enqueue_email",
+    "enqueue_email_async",
+    "enqueue_event",
+    "enqueue_event_async",
+]
+__version__ = "0.2.0"

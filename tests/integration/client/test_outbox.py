@@ -1,65 +1,54 @@
-"""The client's promise: commit makes the event visible, rollback leaves nothing."""
+"""The client's promise: commit makes it visible, rollback leaves nothing, whatever connection the caller has."""
 
-from datetime import datetime
-from pathlib import Path
+from uuid import UUID
 
-import asyncpg
 import orjson
 import psycopg
+import psycopg.rows
 import pytest
-from ulak_client import Event, enqueue_event, enqueue_event_sync
+
+from tests.integration.client.kind import EMAIL, EVENT, KINDS
 
 pytestmark = pytest.mark.postgres
 
-OUTBOX_DDL = Path(__file__).parents[3] / "shared" / "postgres" / "outbox.sql"
-SHIPPED = Event(id="order-1-SHIPPED", source="/shop", type="OrderShipped", data={"name": "İğne"}, key="order-1")
+
+def rows(dsn: str, query: str) -> list[dict[str, object]]:
+    with psycopg.connect(dsn, row_factory=psycopg.rows.dict_row) as connection:
+        return connection.execute(query.encode()).fetchall()
 
 
-@pytest.fixture
-def producer_database(database: str) -> str:
-    """A database with the outbox as a service installs it, applied twice: it is idempotent."""
-    with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA ulak CASCADE")
-        for _ in range(2):
-            connection.execute(OUTBOX_DDL.read_bytes())
-    return database
-
-
-async def test_commit_makes_the_event_visible_and_rollback_leaves_nothing(producer_database: str) -> None:
-    connection = await asyncpg.connect(producer_database)
-    try:
-        async with connection.transaction():
-            assert await enqueue_event(connection, SHIPPED) == "order-1-SHIPPED"
-        transaction = connection.transaction()
-        await transaction.start()
-        await enqueue_event(connection, SHIPPED)
-        await transaction.rollback()
-        rows = await connection.fetch("SELECT topic, key, payload FROM ulak.outbox")
-    finally:
-        await connection.close()
-    assert [(row["topic"], row["key"]) for row in rows] == [("domain-events", b"order-1")]
-    event = orjson.loads(rows[0]["payload"])
-    assert event["id"] == "order-1-SHIPPED"
+@pytest.mark.parametrize("kind", KINDS)
+async def test_commit_makes_the_event_visible_with_its_fact(kind: str, service_database: str) -> None:
+    assert await KINDS[kind](service_database, EVENT, True) == "order-1-SHIPPED"
+    assert rows(service_database, "SELECT status FROM orders") == [{"status": "SHIPPED"}]
+    (row,) = rows(service_database, "SELECT * FROM ulak.outbox")
+    assert (row["topic"], row["key"], row["message_class"]) == ("domain-events", b"order-1", 1)
+    assert (row["ordered"], row["sealed"]) == (False, False)
+    event = orjson.loads(row["payload"])  # type: ignore[arg-type]
+    assert event["specversion"] == "1.0"
+    assert (event["id"], event["source"], event["type"]) == ("order-1-SHIPPED", "/shop", "OrderShipped")
     assert event["data"] == {"name": "İğne"}
 
 
-def test_psycopg_takes_part_in_the_callers_transaction(producer_database: str) -> None:
-    with psycopg.connect(producer_database) as connection:
-        enqueue_event_sync(connection, SHIPPED)
-        connection.rollback()
-        enqueue_event_sync(connection, SHIPPED)
-        connection.commit()
-        row = connection.execute("SELECT count(*) FROM ulak.outbox").fetchone()
-    assert row == (1,)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_commit_makes_the_email_visible_with_its_fact(kind: str, service_database: str) -> None:
+    answer = await KINDS[kind](service_database, EMAIL, True)
+    assert rows(service_database, "SELECT status FROM orders") == [{"status": "SHIPPED"}]
+    (row,) = rows(service_database, "SELECT * FROM ulak.email_messages")
+    assert row["id"] == UUID(str(answer))
+    assert (row["status"], row["model"], row["template"], row["type"]) == ("PENDING", "B", "ORDER_SHIPPED", None)
+    assert (row["message_class"], row["sealed"], row["attachments"], row["expires_at"]) == (1, False, [], None)
+    assert orjson.loads(row["recipients"]) == {  # type: ignore[arg-type]
+        "to": ["Ayşe Yılmaz <ayse@example.com>"],
+        "cc": [],
+        "bcc": [],
+    }
+    assert orjson.loads(row["parameters"]) == {"name": "İğne"}  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("field", ["id", "source", "type"])
-def test_an_event_without_a_name_is_refused(field: str) -> None:
-    values = {"id": "1", "source": "/shop", "type": "T", field: ""}
-    with pytest.raises(ValueError, match=field):
-        Event(**values, data={})  # type: ignore[arg-type]
-
-
-def test_a_time_without_offset_is_refused() -> None:
-    with pytest.raises(ValueError, match="offset"):
-        Event(id="1", source="/shop", type="T", data={}, time=datetime(2026, 1, 1))  # noqa: DTZ001  that is the case
+@pytest.mark.parametrize("work", [EVENT, EMAIL], ids=["event", "email"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_rollback_leaves_nothing(kind: str, work: object, service_database: str) -> None:
+    assert await KINDS[kind](service_database, work, False)  # type: ignore[arg-type]
+    for table in ("orders", "ulak.outbox", "ulak.email_messages"):
+        assert rows(service_database, f"SELECT 1 FROM {table}") == [], table
