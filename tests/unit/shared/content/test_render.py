@@ -65,6 +65,9 @@ def test_a_missing_attribute_fails_and_is_named_J3() -> None:
         pytest.param("a{{ note|default('') }}{{ note }}", {"note"}, id="default-once-but-not-always"),
         pytest.param("a{% if note is defined %}{{ note }}{% endif %}", set(), id="tested"),
         pytest.param("a{% if vip %}{{ gift }}{% endif %}", {"vip", "gift"}, id="both-arms-count"),
+        pytest.param("{% for k, v in a|items %}{{ [k, v]|join(': ') }}{% endfor %}", {"a"}, id="pairs"),
+        pytest.param("{% if state in ('PAID', 'SENT') %}x{% endif %}", {"state"}, id="constants"),
+        pytest.param("{% set known = ['a', 'b'] %}{{ known|join }}{{ c }}", {"c"}, id="constants-with-a-name"),
     ],
 )
 def test_parameters(source: str, required: set[str]) -> None:
@@ -89,14 +92,24 @@ def test_parameters(source: str, required: set[str]) -> None:
         pytest.param(SMS, {"text": "{% set a %}x{% endset %}"}, "block assignment", id="block-set-J4"),
         pytest.param(SMS, {"text": "{% macro m() %}x{% endmacro %}"}, "macros", id="macro"),
         pytest.param(SMS, {"text": "{% include 'x' %}"}, "includes", id="include"),
+        pytest.param(SMS, {"text": "{% set a = [b, b] %}{{ a }}"}, "cannot be assigned", id="kept-list-J4"),
+        pytest.param(SMS, {"text": "{{ [[b], [b]] }}"}, "constants only", id="list-of-lists-J4"),
+        pytest.param(SMS, {"text": "{{ {b: 1} }}"}, "must be constants", id="object-of-names-J4"),
+        pytest.param(SMS, {"text": "{{ [" + "b," * 101 + "] }}"}, "more than 100 items", id="long-list-J4"),
         pytest.param(SMS, {"text": "{{ a|center(999999999) }}"}, "No filter named 'center'", id="center-J4"),
         pytest.param(SMS, {"text": "{{" + "(" * 5000 + "1" + ")" * 5000 + "}}"}, "nested too deeply", id="deep"),
+        pytest.param(SMS, {"text": "{% if a %}x{% endif %}" * 2_000}, "more than 4000", id="nodes-J4"),
         pytest.param(SMS, {"text": "x" * 300_000}, "longer than 262144", id="source-size"),
     ],
 )
 def test_a_source_is_refused_with_its_place(channel: ChannelSpec, parts: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidTemplateError, match=message):
         check_parts(channel, parts)
+
+
+def test_a_part_that_is_no_text_is_refused() -> None:
+    with pytest.raises(InvalidTemplateError, match="title: not a text: put it in quotes"):
+        check_parts(PUSH, {"title": 5, "body": "b"})  # type: ignore[dict-item]  # as YAML gives it
 
 
 def test_all_problems_are_told_at_once() -> None:
@@ -122,11 +135,37 @@ def test_all_problems_are_told_at_once() -> None:
         pytest.param("{{ s|replace('x', s) }}", {"s": "x" * 100_000}, id="replace"),
         pytest.param("{{ s|join(t) }}", {"s": list(range(10_000)), "t": "x" * 10_000}, id="join"),
         pytest.param("{{ n * n }}", {"n": 10**17}, id="huge-number"),
+        pytest.param("{{ s }}" * 300, {"s": "x" * 100_000}, id="output-of-names-alone"),
+        pytest.param("{{ l + l }}", {"l": ["x"]}, id="lists-added"),
+        pytest.param("x" + "{% set t = s|title %}" * 200, {"s": "ab " * 80_000}, id="filters-over-much"),
+        pytest.param(
+            "x{% for a in l %}" + "{% if n|money('TRY') %}{% endif %}" * 50 + "{% endfor %}",
+            {"l": list(range(9_000)), "n": 1},
+            id="filters-in-a-loop",
+        ),
+        pytest.param(
+            "x{% for a in l %}" + "{% if n %}{% endif %}" * 500 + "{% endfor %}",
+            {"l": list(range(9_000)), "n": 1},
+            id="much-in-a-loop",
+        ),
+        pytest.param(
+            "x{% for a in l %}" + "{% if 'b' in s %}{% endif %}" * 10 + "{% endfor %}",
+            {"l": list(range(9_000)), "s": "a" * 200_000},
+            id="searches-in-a-loop",
+        ),
     ],
 )
 def test_output_and_work_are_bounded_J4(source: str, params: dict[str, object]) -> None:
     with pytest.raises(RenderError):
         text_of(source, **params)
+
+
+def test_an_order_of_a_thousand_lines_is_within_all_bounds_J4() -> None:
+    row = "<tr><td>{{ i.name|title }}</td><td>{{ i.n|number }}</td><td>{{ i.price|money('TRY') }}</td></tr>"
+    source = "<table>{% for i in items if i.n > 0 %}" + row + "{% endfor %}</table>"
+    items = [{"name": "kahve makinesi", "n": 1, "price": "1499.90"}] * 1000
+    content = Renderer().render(email("x", html=source), {"items": items})
+    assert content["html"].count("<td>Kahve Makinesi</td><td>1</td><td>₺1.499,90</td>") == 1000
 
 
 def test_a_wrong_value_is_refused_without_being_repeated() -> None:
@@ -147,8 +186,20 @@ def test_a_line_break_in_a_parameter_cannot_start_a_header() -> None:
         pytest.param(SMS, {"text": "{% if a %}x{% endif %}"}, {"a": False}, "text: comes out empty", id="empty"),
         pytest.param(SMS, {"text": "{{ a }}"}, {"a": "x" * 1601}, "longer than 1600", id="sms-too-long"),
         pytest.param(PUSH, {"title": "a", "body": "{{ a }}"}, {"a": "ş" * 1750}, "3500 bytes", id="push-bytes"),
+        pytest.param(PUSH, {"title": "a", "body": "{{ a }}"}, {"a": '"' * 1750}, "3500 bytes", id="push-escapes"),
         pytest.param(
-            PUSH, {"title": "a", "body": "b", "url": "{{ u }}"}, {"u": "JavaScript:alert(1)"}, "scheme", id="scheme"
+            PUSH,
+            {"title": "a", "body": "b"} | {f"data.{'n' * 60}{number}": "x" for number in range(60)},
+            {},
+            "3500 bytes",
+            id="push-names-of-data",
+        ),
+        pytest.param(
+            PUSH,
+            {"title": "a", "body": "b", "url": "{{ u }}"},
+            {"u": "JavaScript:alert(1)"},
+            "must begin with https",
+            id="scheme",
         ),
     ],
 )
@@ -173,6 +224,13 @@ def test_a_new_version_is_not_served_from_the_cache() -> None:
     renderer = Renderer()
     assert renderer.render(template(SMS, {"text": "eski"}, 1), {}) == {"text": "eski"}
     assert renderer.render(template(SMS, {"text": "yeni"}, 2), {}) == {"text": "yeni"}
+
+
+@pytest.mark.parametrize("html", ["{% if a %}<p>x</p>{% endif %}", "<!-- x -->{% if a %}{% endif %}"])
+def test_html_that_comes_out_empty_is_an_error_and_no_crash(html: str) -> None:
+    mail = template(EMAIL, {"subject": "s", "html": html})
+    with pytest.raises(RenderError, match="text: comes out empty"):
+        Renderer().render(mail, {"a": False})
 
 
 @given(value=st.text(max_size=200))

@@ -1,0 +1,1 @@
+"""Templates on their way to use: checked, prepared, stored, and written down who did it."""
