@@ -3,6 +3,7 @@
 The address as given is what is sent to; the canonical form only decides sameness (dedup, suppression, target keys).
 """
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from typing import Final
@@ -10,9 +11,13 @@ from typing import Final
 import phonenumbers
 from email_validator import EmailNotValidError, validate_email
 
+from shared.core.direction import turning_in
 from shared.core.sealing import KeyRing, keyed_hash
 
 DEFAULT_REGION: Final = "TR"
+_LONGEST_NAME: Final = 200
+_CONTROLS: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Controls, half surrogates, and Unicode's own line and paragraph separators."""
 _LONGEST_LOCAL_PART: Final = 64  # octets, RFC 5321 4.5.3.1.1
 _SENDABLE_PHONES: Final = frozenset(
     {
@@ -54,6 +59,43 @@ def parse_email(text: str) -> EmailAddress:
     local = "".join(c.lower() if c.isascii() else c for c in checked.local_part)
     domain = (checked.ascii_domain or checked.domain).lower()
     return EmailAddress(text=f"{checked.local_part}@{domain}", canonical=f"{local}@{domain}")
+
+
+@dataclass(frozen=True, slots=True)
+class Mailbox:
+    """An address with the name shown beside it ('' for none); str gives it back as `Name <address>`."""
+
+    name: str
+    address: EmailAddress
+
+    def __str__(self) -> str:
+        if not self.name:
+            return self.address.text
+        escaped = self.name.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}" <{self.address.text}>'
+
+
+def parse_mailbox(text: str) -> Mailbox:
+    """`name@example.com` or `Name <name@example.com>` (RFC 5322 section 3.4); InvalidAddressError otherwise.
+
+    A line break or another control character anywhere is refused: in a header it would begin the next one. So is what
+    turns text over: a name could then be read as another one, or as an address.
+    """
+    if any(unicodedata.category(character) in _CONTROLS for character in text):
+        raise InvalidAddressError("a control character in an address: give name@example.com")
+    if (turning := turning_in(text)) is not None:
+        raise InvalidAddressError(f"{turning} in an address, which turns the text around it over: leave it out")
+    name, address = "", text.strip()
+    if address.endswith(">"):
+        name, _, address = address[:-1].rpartition("<")
+        name = name.strip()
+        if "<" in name and not name.startswith('"'):
+            raise InvalidAddressError("several addresses in one place: give each for itself")
+        if name.startswith('"') and name.endswith('"') and len(name) > 1:
+            name = re.sub(r"\\(.)", r"\1", name[1:-1])
+    if len(name) > _LONGEST_NAME:
+        raise InvalidAddressError(f"a name longer than {_LONGEST_NAME} characters: shorten it")
+    return Mailbox(name, parse_email(address))
 
 
 def parse_phone(text: str, *, default_region: str = DEFAULT_REGION) -> str:

@@ -1,11 +1,14 @@
 """Keys from stable identifiers, and the fingerprint that tells the same request from another (data.md, Dedup)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from shared.core.sealing import KeyRing, keyed_hash
+
+EMAIL_MAPPING: Final = ":email"
+"""The mapping of every e-mail request: its key is the caller's alone, whatever the type (no type is empty)."""
 
 
 def request_fingerprint(ring: KeyRing, *, recipient: str, type_name: str, params: Mapping[str, Any]) -> bytes:

@@ -12,7 +12,14 @@ from typeid.errors import TypeIDException
 
 NOTIFICATION: Final = "ntf"
 API_KEY: Final = "key"
+EMAIL: Final = "eml"
+CONSENT: Final = "cns"
+DEVICE: Final = "dev"
+IMPORT: Final = "imp"
+SUPPRESSION: Final = "sup"
+AUDIT: Final = "aud"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_VARIANT: Final = {f"{digit:x}": "89ab"[digit & 0x3] for digit in range(16)}
 
 
 class InvalidIdError(ValueError):
@@ -38,7 +45,7 @@ def uuid_text(digest: str, version: int) -> str:
 
     As RFC 9562 section 5.5 does with SHA-1; without a UUID object in between, which a push would need twice.
     """
-    variant = "89ab"[int(digest[16], 16) & 0x3]
+    variant = _VARIANT[digest[16]]
     return f"{digest[:8]}-{digest[8:12]}-{version}{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 

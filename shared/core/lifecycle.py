@@ -43,11 +43,14 @@ class Reason(StrEnum):
     UNKNOWN_TYPE = "unknown_type"
     QUIET_HOURS = "quiet_hours"
     SCHEDULED = "scheduled"
+    PAUSED = "paused"
     NOT_ON_ALLOW_LIST = "not_on_allow_list"
     EXHAUSTED = "exhausted"
+    INVALID = "invalid"
     PERMANENT = "permanent"
     TARGET_GONE = "target_gone"
     RENDER = "render"
+    ATTACHMENT = "attachment"
     CONFIG = "config"
     UNDELIVERED = "undelivered"
     BOUNCED = "bounced"
@@ -71,6 +74,21 @@ DELIVERY_TRANSITIONS: Final[Mapping[DeliveryStatus, frozenset[DeliveryStatus]]] 
 
 SETTLED: Final = frozenset({_S.SENT, _S.DELIVERED, _S.FAILED, _S.SKIPPED, _S.UNKNOWN})
 """Statuses on which no hint is owed any more."""
+
+
+_MENDABLE: Final = frozenset({
+    Reason.RENDER,
+    Reason.ATTACHMENT,
+    Reason.CONFIG,
+    Reason.NO_TEMPLATE,
+    Reason.UNKNOWN_TYPE,
+})  # fmt: skip
+
+OWN_FAULTS: Final = _MENDABLE | {Reason.INVALID}
+"""Not a provider's doing: what was met is in our own words, names no person, and is told to callers too."""
+
+REPAIRABLE: Final = _MENDABLE | {Reason.EXHAUSTED}
+"""FAILED for these, an e-mail may be sent on its way again: a repair can help it. Its content is kept until then."""
 
 
 def may_become(current: DeliveryStatus, following: DeliveryStatus) -> bool:

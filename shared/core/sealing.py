@@ -34,6 +34,10 @@ class Purpose(StrEnum):
     ADDRESS = "address-v1"
     RECEIPT = "receipt-v1"
     OUTBOX = "outbox-v1"
+    EMAIL = "email-v1"
+    DKIM = "dkim-v1"
+    CONSENT = "consent-v1"
+    INBOX = "inbox-v1"
 
 
 class SealError(Exception):
@@ -87,29 +91,44 @@ class KeyRing:
 
 def seal(ring: KeyRing, purpose: Purpose, row: bytes, plain: bytes) -> bytes:
     """Seal `plain` for one row; `row` is that row's identity (a UUID's bytes, a target key). Draws a random nonce."""
-    key_id = ring.active.encode()
     nonce = os.urandom(_NONCE_BYTES)
     row_key, bound = _row_key(ring.keys[ring.active], purpose, row)
     sealed = AESGCM(row_key).encrypt(nonce, plain, bound)
-    return b"".join((bytes((_FORMAT, len(key_id))), key_id, nonce, sealed))
+    return b"".join((header(ring.active), nonce, sealed))
 
 
 def open_sealed(ring: KeyRing, purpose: Purpose, row: bytes, sealed: bytes) -> bytes:
     """Inverse of `seal`, with the key the value was sealed under; raises a SealError."""
-    if len(sealed) < 2 or sealed[0] != _FORMAT:
-        raise TamperedError("not a sealed value of a format this release knows")
-    end = 2 + sealed[1]
-    if len(sealed) < end + _NONCE_BYTES + _TAG_BYTES:
-        raise TamperedError("a sealed value that was cut short")  # before its key id is read: that may be cut as well
-    key_id = sealed[2:end].decode("ascii", errors="replace")
-    key = ring.keys.get(key_id)
+    end = _head_bytes(sealed)
+    name = sealed[2:end].decode("ascii", errors="replace")
+    key = ring.keys.get(name)
     if key is None:
-        raise LostKeyError(key_id) if key_id in ring.lost else UnknownKeyError(key_id)
+        raise LostKeyError(name) if name in ring.lost else UnknownKeyError(name)
     row_key, bound = _row_key(key, purpose, row)
     try:
         return AESGCM(row_key).decrypt(sealed[end : end + _NONCE_BYTES], sealed[end + _NONCE_BYTES :], bound)
     except (InvalidTag, ValueError) as error:
         raise TamperedError(f"a {purpose} value does not open: altered, or moved from another row") from error
+
+
+def header(key_id: str) -> bytes:
+    """What every value sealed under this key begins with, and none that is sealed under another."""
+    name = key_id.encode()
+    return bytes((_FORMAT, len(name))) + name
+
+
+def key_id(sealed: bytes) -> str:
+    """Which key a value was sealed under; TamperedError for what is no sealed value."""
+    return sealed[2 : _head_bytes(sealed)].decode("ascii", errors="replace")
+
+
+def _head_bytes(sealed: bytes) -> int:
+    if len(sealed) < 2 or sealed[0] != _FORMAT:
+        raise TamperedError("not a sealed value of a format this release knows")
+    end = 2 + sealed[1]
+    if len(sealed) < end + _NONCE_BYTES + _TAG_BYTES:
+        raise TamperedError("a sealed value that was cut short")  # before its key id is read: that may be cut as well
+    return end
 
 
 def keyed_hash(ring: KeyRing, label: str, value: str) -> bytes:

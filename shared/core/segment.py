@@ -37,7 +37,9 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Units of a lone message and of one part of several; `costs` are units per character, None for UCS-2."""
+    """Units of a lone message and of one part of several: 160/153, 155/149, 152/146, 70/67 in the order of Encoding.
+    `costs` are units per character, None for UCS-2.
+    """
 
     single: int
     part: int
@@ -80,27 +82,17 @@ _LAYOUTS: Final[Mapping[Encoding, _Layout]] = {
 }
 
 
-def capacity(encoding: Encoding) -> tuple[int, int]:
-    """Units in a lone message and in each part of a longer one: 160/153, 155/149, 152/146, 70/67."""
-    layout = _LAYOUTS[encoding]
-    return layout.single, layout.part
-
-
 def pack(text: str, encoding: Encoding) -> Segments | None:
     """The text in one encoding, or None if a character is not in it: none is ever replaced (S3).
 
     An empty text is one segment, as providers bill it.
     """
     layout = _LAYOUTS[encoding]
-    if layout.costs is None:
-        costs: Sequence[int] = [2 if ord(character) > 0xFFFF else 1 for character in text]
-    else:
-        known = layout.costs
-        if any(character not in known for character in text):
-            return None
-        costs = [known[character] for character in text]
+    costs = _units(text, layout)
+    if costs is None:
+        return None
     units = sum(costs)
-    return Segments(encoding, 1 if units <= layout.single else _parts(costs, layout.part), units)
+    return Segments(encoding, 1 if units <= layout.single else _parts(costs, layout.part)[0], units)
 
 
 def segments(text: str, encodings: Iterable[Encoding] = TWILIO_ENCODINGS) -> Segments:
@@ -108,16 +100,43 @@ def segments(text: str, encodings: Iterable[Encoding] = TWILIO_ENCODINGS) -> Seg
 
     ValueError if none of them holds every character: UCS-2 holds all.
     """
-    packed = [found for encoding in encodings if (found := pack(text, encoding)) is not None]
-    if not packed:
+    cheapest: Segments | None = None
+    for encoding in encodings:
+        found = pack(text, encoding)
+        if found is not None and (cheapest is None or found.count < cheapest.count):
+            cheapest = found
+            if found.count == 1:
+                break  # most texts; none is cheaper
+    if cheapest is None:
         raise ValueError("no encoding offered holds every character of the text: offer UCS2")
-    return min(packed, key=lambda found: found.count)
+    return cheapest
 
 
-def _parts(costs: Sequence[int], size: int) -> int:
+def room(text: str, encoding: Encoding) -> int:
+    """Units that the last segment has left; the text can be written in the encoding."""
+    layout = _LAYOUTS[encoding]
+    costs = _units(text, layout)
+    if costs is None:
+        raise ValueError(f"{encoding} does not hold every character of the text")
+    units = sum(costs)
+    return layout.single - units if units <= layout.single else _parts(costs, layout.part)[1]
+
+
+def _units(text: str, layout: _Layout) -> Sequence[int] | None:
+    """Units of each character; None if one is not in the encoding."""
+    known = layout.costs
+    if known is None:
+        return [2 if ord(character) > 0xFFFF else 1 for character in text]
+    if any(character not in known for character in text):
+        return None
+    return [known[character] for character in text]
+
+
+def _parts(costs: Sequence[int], size: int) -> tuple[int, int]:
+    """How many parts of that size, and what is left of the last."""
     count, left = 1, size
     for cost in costs:
         if cost > left:
             count, left = count + 1, size
         left -= cost
-    return count
+    return count, left

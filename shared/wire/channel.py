@@ -61,11 +61,19 @@ class Promise(StrEnum):
     AT_MOST_ONCE = "AT_MOST_ONCE"
 
 
+DATA: Final = "data."
+"""Beginning of the content fields that an app gets as its own data."""
+
+
 class AddressKind(StrEnum):
     EMAIL_ADDRESS = "EMAIL_ADDRESS"
     PHONE = "PHONE"
     DEVICE = "DEVICE"
     NONE = "NONE"
+
+
+ADDRESSED: Final = frozenset({AddressKind.EMAIL_ADDRESS, AddressKind.PHONE})
+"""Kinds of addresses that a consent is given for: it stays with the address, whoever has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +132,9 @@ def duration_label(seconds: int) -> str:
 _OTP_TIERS: Final = (5, 15, 45)
 _TX_TIERS: Final = (10, 60, 600, 3600)
 _BULK_TIERS: Final = (600, 3600)
+_BULK_EMAIL_SEC: Final = 660.0
+"""RFC 5321 section 4.5.3.2.6: a server has 10 minutes to answer the final dot, and a mail that is given up sooner goes
+out twice. With the commands before it."""
 
 
 def _lane(channel: str, message_class: MessageClass, *, name: str | None = None) -> Lane:
@@ -135,7 +146,7 @@ def _lane(channel: str, message_class: MessageClass, *, name: str | None = None)
         tiers=_TX_TIERS if urgent else _BULK_TIERS,
         last_tier_repeats=urgent,
         poll_batch=100 if urgent else 1000,
-        send_deadline_sec=20.0 if urgent else 60.0,
+        send_deadline_sec=20.0 if urgent else _BULK_EMAIL_SEC if channel == "EMAIL" else 60.0,
         lease_margin_sec=10.0 if urgent else 30.0,
         max_attempts=8,  # seed 001
     )
@@ -156,7 +167,10 @@ OTP_LANE: Final = Lane(
 
 @dataclass(frozen=True, slots=True)
 class ChannelSpec:
-    """All that is particular about a channel. `default_promise` is that of types that say nothing else."""
+    """All that is particular about a channel. `default_promise` is that of types that say nothing else.
+
+    A channel without lanes is not sent by anyone: it is there once the decision is written (INBOX).
+    """
 
     name: str
     address_kind: AddressKind
@@ -166,6 +180,15 @@ class ChannelSpec:
     content_fields: tuple[str, ...]
     """Names of the template parts; the first is required, see shared/content."""
     optional_fields: tuple[str, ...] = field(default=())
+    derived_fields: Mapping[str, str] = field(default_factory=dict)
+    """A required field that a template may leave out, and the one of which it is made then."""
+    open_fields: tuple[str, ...] = field(default=())
+    """Beginnings of further parts that an author names: `data.` lets `data.orderNo` through."""
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether workers hand it to a provider; else its deliveries are born DELIVERED."""
+        return bool(self.lanes)
 
     def lane(self, message_class: MessageClass) -> Lane:
         """The lane of a class; a class without one uses the next lower, `low` uses `bulk` (semantics.md section 6)."""
@@ -183,7 +206,8 @@ EMAIL: Final = ChannelSpec(
     default_promise=Promise.AT_LEAST_ONCE,
     consent_purpose="MARKETING_EMAIL",
     content_fields=("subject", "text"),
-    optional_fields=("html",),
+    optional_fields=("html", "preheader"),
+    derived_fields={"text": "html"},
 )
 PUSH: Final = ChannelSpec(
     name="PUSH",
@@ -194,7 +218,8 @@ PUSH: Final = ChannelSpec(
     default_promise=Promise.AT_LEAST_ONCE,
     consent_purpose="MARKETING_PUSH",
     content_fields=("title", "body"),
-    optional_fields=("url",),
+    optional_fields=("url", "image", "collapseKey"),
+    open_fields=(DATA,),
 )
 SMS: Final = ChannelSpec(
     name="SMS",
@@ -204,6 +229,18 @@ SMS: Final = ChannelSpec(
     consent_purpose="MARKETING_SMS",
     content_fields=("text",),
 )
+
+
+INBOX: Final = ChannelSpec(
+    name="INBOX",
+    address_kind=AddressKind.NONE,
+    lanes=(),
+    default_promise=Promise.AT_LEAST_ONCE,
+    consent_purpose="MARKETING_INBOX",
+    content_fields=("title", "body"),
+    optional_fields=("url",),
+)
+"""The list in the app (seed 003): reached by being written, so its one address is the user."""
 
 
 class Channels:
@@ -232,7 +269,12 @@ class Channels:
     def lanes(self) -> tuple[Lane, ...]:
         return tuple(self._lanes.values())
 
+    def find(self, name: str) -> ChannelSpec | None:
+        """None: this installation does not have it."""
+        return self._specs.get(name)
+
     def spec(self, name: str) -> ChannelSpec:
+        """Of a channel that is known to be there: ValueError for any other."""
         try:
             return self._specs[name]
         except KeyError:
@@ -245,4 +287,4 @@ class Channels:
             raise ValueError(f"unknown lane {name!r}: use one of {', '.join(self._lanes)}") from None
 
 
-DEFAULT_CHANNELS: Final = Channels((EMAIL, PUSH, SMS))
+DEFAULT_CHANNELS: Final = Channels((EMAIL, PUSH, SMS, INBOX))

@@ -47,14 +47,14 @@ class RequestHint:
     notification_id: UUID
 
     def body(self) -> dict[str, Any]:
-        return {"notificationId": str(self.notification_id)}
+        return {"v": self.VERSION, "notificationId": str(self.notification_id)}
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:
         return cls(notification_id=UUID(body["notificationId"]))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen, though nobody changes it: that costs a microsecond
 class DeliveryHint:
     """Asks for work on one delivery: router, worker or relay to a lane or one of its retry tiers.
 
@@ -76,6 +76,7 @@ class DeliveryHint:
 
     def body(self) -> dict[str, Any]:
         body: dict[str, Any] = {
+            "v": self.VERSION,
             "notificationId": str(self.notification_id),
             "channel": self.channel,
             "targetKey": self.target_key.hex(),
@@ -124,6 +125,7 @@ class ReceiptMessage:
 
     def body(self) -> dict[str, Any]:
         return {
+            "v": self.VERSION,
             "receiptId": str(self.receipt_id),
             "provider": self.provider,
             "receivedAt": self.received_at.isoformat(),
@@ -152,7 +154,7 @@ _HEADERS: Final = {
 
 def encode(message: Message) -> tuple[bytes, list[tuple[str, bytes]]]:
     """Value and headers of one message, ready for a producer; the caller adds `traceparent`."""
-    value = orjson.dumps({"v": message.VERSION, **message.body()})
+    value = orjson.dumps(message.body())
     return value, list(_HEADERS[type(message)])
 
 

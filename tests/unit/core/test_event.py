@@ -1,12 +1,12 @@
 """Events tell a change the same way each time, and nothing private."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import orjson
 import pytest
 
-from shared.core.event import delivery_event, delivery_event_id
+from shared.core.event import delivery_event
 from shared.core.lifecycle import DeliveryStatus, Reason
 from shared.core.reference import DeliveryKey
 
@@ -45,14 +45,25 @@ def test_told_twice_it_is_equal_to_the_last_byte() -> None:
     assert first == second
 
 
+def event_id(key: DeliveryKey, status: DeliveryStatus, attempt: int, at: datetime) -> str:
+    _, value, _ = delivery_event(key, status=status, reason=None, attempt=attempt, provider="twilio", at=at)
+    return str(orjson.loads(value)["id"])
+
+
+def test_the_id_is_the_same_in_every_release() -> None:
+    """Readers know an event by it, also one that another release has told them before."""
+    assert event_id(KEY, DeliveryStatus.SENT, 1, AT) == "1526effc-fc3a-5d37-91f0-7e37029f2da1"
+
+
 @pytest.mark.parametrize(
-    ("key", "status", "attempt"),
+    ("key", "status", "attempt", "at"),
     [
-        pytest.param(KEY, DeliveryStatus.SENT, 2, id="attempt"),
-        pytest.param(KEY, DeliveryStatus.DELIVERED, 1, id="status"),
-        pytest.param(DeliveryKey(KEY.notification_id, "SMS", b"j" * 32), DeliveryStatus.SENT, 1, id="target"),
-        pytest.param(DeliveryKey(KEY.notification_id, "PUSH", b"k" * 32), DeliveryStatus.SENT, 1, id="channel"),
+        pytest.param(KEY, DeliveryStatus.SENT, 2, AT, id="attempt"),
+        pytest.param(KEY, DeliveryStatus.DELIVERED, 1, AT, id="status"),
+        pytest.param(KEY, DeliveryStatus.SENT, 1, AT + timedelta(microseconds=1), id="moment"),
+        pytest.param(DeliveryKey(KEY.notification_id, "SMS", b"j" * 32), DeliveryStatus.SENT, 1, AT, id="target"),
+        pytest.param(DeliveryKey(KEY.notification_id, "PUSH", b"k" * 32), DeliveryStatus.SENT, 1, AT, id="channel"),
     ],
 )
-def test_another_change_has_another_id(key: DeliveryKey, status: DeliveryStatus, attempt: int) -> None:
-    assert delivery_event_id(key, status, attempt) != delivery_event_id(KEY, DeliveryStatus.SENT, 1)
+def test_another_change_has_another_id(key: DeliveryKey, status: DeliveryStatus, attempt: int, at: datetime) -> None:
+    assert event_id(key, status, attempt, at) != event_id(KEY, DeliveryStatus.SENT, 1, AT)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.segment import ALL_ENCODINGS, Encoding, Segments, capacity, pack, segments
+from shared.core.segment import ALL_ENCODINGS, Encoding, Segments, pack, room, segments
 
 E = Encoding
 
@@ -19,7 +19,10 @@ E = Encoding
     ],
 )
 def test_capacity_after_the_user_data_header_S3(encoding: Encoding, expected: tuple[int, int]) -> None:
-    assert capacity(encoding) == expected
+    single, part = expected
+    assert room("", encoding) == single
+    assert room("a" * single, encoding) == 0
+    assert room("a" * (single + 1), encoding) == part - (single + 1 - part)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +76,20 @@ def test_no_encoding_fits() -> None:
 @given(st.text(max_size=400))
 def test_every_text_has_a_segmentation_that_holds_it(text: str) -> None:
     found = segments(text, ALL_ENCODINGS)
-    single, part = capacity(found.encoding)
+    left = room(text, found.encoding)
     assert found.count >= 1
-    assert found.units <= (single if found.count == 1 else found.count * part)
+    assert pack(text + "a" * left, found.encoding) == Segments(found.encoding, found.count, found.units + left)
+    assert pack(text + "a" * (left + 1), found.encoding).count > found.count  # type: ignore[union-attr]
+
+
+def test_room_is_what_the_last_segment_has_after_cuts_S1() -> None:
+    assert room("😀" * 34, E.UCS2) == 70 - 68
+    assert room("😀" * 67, E.UCS2) == 67 - 2  # 33 to a part of 67, so one unit of each is lost
+
+
+def test_room_in_an_encoding_that_does_not_hold_the_text() -> None:
+    with pytest.raises(ValueError, match="does not hold"):
+        room("ş", E.GSM7)
 
 
 @given(st.text(alphabet="ab]ş", max_size=400))

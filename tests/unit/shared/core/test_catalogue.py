@@ -1,10 +1,13 @@
 """Look-ups of types, templates and mappings; a recipient's locale finds the nearest template (J3)."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from shared.core.catalogue import Catalogue, EventMapping, NotificationType, Template
+from shared.core.ports import SenderProfile
+from shared.core.sender import StoredProfile
 from shared.wire.channel import EMAIL, SMS, Category, MessageClass, Promise
 
 SHIPPED = NotificationType(
@@ -75,3 +78,13 @@ def test_promise_is_the_types_or_else_the_channels() -> None:
     assert SHIPPED.promise(EMAIL) is Promise.AT_LEAST_ONCE
     plain = NotificationType("X", Category.SECURITY, MessageClass.CRITICAL, ("SMS",), timedelta(minutes=3))
     assert plain.promise(SMS) is Promise.AT_MOST_ONCE
+
+
+def test_sender_is_the_types_or_none() -> None:
+    orders = StoredProfile("orders", SenderProfile("orders@shop.example"))
+    types = [replace(SHIPPED, sender_profile="orders"), replace(SHIPPED, name="PLAIN")]
+    catalogue = Catalogue(types, (), (), [orders])
+    assert catalogue.sender("ORDER_SHIPPED") is orders
+    assert catalogue.sender("PLAIN") is None
+    assert catalogue.sender("NO_SUCH_TYPE") is None
+    assert catalogue.senders == (orders,)

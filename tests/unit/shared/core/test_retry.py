@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.lifecycle import Reason
-from shared.core.retry import GiveUp, RetryAt, next_attempt, snooze
+from shared.core.retry import DOUBLING, STEPS, Backoff, GiveUp, RetryAt, doubling, next_attempt, retry_at, snooze
 from shared.wire.channel import DEFAULT_CHANNELS, Lane
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
@@ -102,3 +102,64 @@ def test_nothing_starts_at_or_after_its_end(chosen: Lane, wait_sec: float, left_
         next_attempt(chosen, attempts_made=1, expires_at=end, now=NOW, jitter=0),
     ):
         assert decision == GiveUp(Reason.EXPIRED) or (isinstance(decision, RetryAt) and decision.at < end)
+
+
+@pytest.mark.parametrize(
+    ("backoff", "rests"),
+    [
+        pytest.param(DOUBLING, [10, 20, 40, 80, 160, 320, 640, None], id="seed-001"),
+        pytest.param(STEPS, [30, 120, 600, 600, None], id="seed-000"),
+        pytest.param(
+            doubling(first_sec=10, cap_sec=3600, max_attempts=12),
+            [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600, None],
+            id="capped-at-an-hour",
+        ),
+        pytest.param(doubling(first_sec=10, cap_sec=3600, max_attempts=1), [None], id="one-attempt"),
+    ],
+)
+def test_rests_of_a_backoff_after_each_attempt(backoff: Backoff, rests: list[int | None]) -> None:
+    """rests[n] follows attempt n+1; None is the end."""
+    for attempts_made, rest in enumerate(rests, start=1):
+        decision = retry_at(backoff, attempts_made=attempts_made, expires_at=DAY, now=NOW, jitter=0)
+        assert decision == (GiveUp(Reason.EXHAUSTED) if rest is None else NOW + timedelta(seconds=rest))
+
+
+@pytest.mark.parametrize(
+    ("attempts_made", "jitter", "rest_sec"),
+    [
+        pytest.param(1, 0.0, 10.0, id="none"),
+        pytest.param(1, 0.5, 11.25, id="half"),
+        pytest.param(3, 0.8, 48.0, id="most"),
+        pytest.param(7, 0.25, 680.0, id="last-rest"),
+    ],
+)
+def test_jitter_of_a_backoff_is_that_share_of_a_quarter(attempts_made: int, jitter: float, rest_sec: float) -> None:
+    decision = retry_at(DOUBLING, attempts_made=attempts_made, expires_at=DAY, now=NOW, jitter=jitter)
+    assert decision == NOW + timedelta(seconds=rest_sec)
+
+
+def test_jitter_goes_on_top_of_the_cap() -> None:
+    """Seed 001: the hour bounds the base; the real rest may be a little longer."""
+    backoff = doubling(first_sec=3600, cap_sec=3600, max_attempts=3)
+    decision = retry_at(backoff, attempts_made=2, expires_at=DAY, now=NOW, jitter=0.4)
+    assert decision == NOW + timedelta(seconds=3960)
+
+
+@pytest.mark.parametrize(
+    ("left_sec", "decision"),
+    [
+        pytest.param(10, GiveUp(Reason.EXPIRED), id="ends-at-that-moment"),
+        pytest.param(10.001, NOW + timedelta(seconds=10), id="ends-after"),
+    ],
+)
+def test_no_retry_of_a_backoff_at_or_after_the_end(left_sec: float, decision: datetime | GiveUp) -> None:
+    end = NOW + timedelta(seconds=left_sec)
+    assert retry_at(DOUBLING, attempts_made=1, expires_at=end, now=NOW, jitter=0) == decision
+
+
+@pytest.mark.parametrize(
+    ("delays", "attempts"), [((), 3), ((0.0,), 3), ((20.0, 10.0), 3), ((10.0,), 0)], ids=["none", "zero", "fall", "no"]
+)
+def test_backoffs_that_make_no_sense_are_refused(delays: tuple[float, ...], attempts: int) -> None:
+    with pytest.raises(ValueError):
+        Backoff(delays, attempts)

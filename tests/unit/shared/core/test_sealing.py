@@ -17,6 +17,7 @@ from shared.core.sealing import (
     SealError,
     TamperedError,
     UnknownKeyError,
+    header,
     keyed_hash,
     open_sealed,
     seal,
@@ -45,6 +46,14 @@ def test_the_row_key_is_hkdf_expand_of_purpose_and_row(purpose: Purpose, row: by
     sealed = seal(RING, purpose, row, b"482913")
     start = 2 + len("k1")
     assert AESGCM(row_key).decrypt(sealed[start : start + 12], sealed[start + 12 :], bound) == b"482913"
+
+
+@given(st.binary(max_size=64), PURPOSES, ROWS)
+def test_a_value_begins_with_the_header_of_its_key_and_of_no_other(plain: bytes, purpose: Purpose, row: bytes) -> None:
+    keys = {"k1": KEY_1, "k10": KEY_2, "k": LOOKUP}
+    for key_id in keys:
+        sealed = seal(KeyRing(active=key_id, keys=keys, lookup_key=LOOKUP), purpose, row, plain)
+        assert [known for known in keys if sealed.startswith(header(known))] == [key_id]
 
 
 def test_the_same_value_is_sealed_differently_each_time() -> None:

@@ -8,35 +8,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.core.catalogue import NotificationType
 from shared.core.lifecycle import Reason
-from shared.decision.chain import CHANNEL_RULES, ChannelDecision, Decision, decide
-from shared.decision.facts import Facts, Mode, Target
+from shared.decision.chain import CHAIN, Chain, ChannelDecision, Decision, decide
+from shared.decision.facts import Facts, Mode
 from shared.decision.verdict import GO, Defer, Go, Redirect, Skip, Verdict
-from shared.wire.channel import Category
-
-NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
-HOUR = timedelta(hours=1)
-
-PHONE = Target(b"phone", b"s1", "IOS", "shop")
-TABLET = Target(b"tablet", b"s2", "ANDROID", "shop")
-MAIL = Target(b"mail", b"s3")
-NUMBER = Target(b"number", b"s4")
-
-SHIPPED = NotificationType(
-    "ORDER_SHIPPED", Category.TRANSACTIONAL, Category.TRANSACTIONAL.message_class, ("PUSH", "EMAIL"), HOUR
+from shared.wire.channel import ADDRESSED, DEFAULT_CHANNELS, Category
+from tests.unit.shared.decision.sample import (
+    CONSENTS,
+    FACTS,
+    HOUR,
+    MAIL,
+    NOW,
+    NUMBER,
+    OTP,
+    PHONE,
+    SALE,
+    SHIPPED,
+    TABLET,
+    USER,
 )
-OTP = NotificationType("OTP", Category.SECURITY, Category.SECURITY.message_class, ("SMS",), HOUR)
-SALE = NotificationType("WINTER_SALE", Category.MARKETING, Category.MARKETING.message_class, ("PUSH",), HOUR)
 
-FACTS = Facts(
-    notification_id=UUID(int=1),
-    type=SHIPPED,
-    mode=Mode.LIVE,
-    expires_at=NOW + HOUR,
-    targets={"PUSH": (PHONE, TABLET), "EMAIL": (MAIL,), "SMS": (NUMBER,)},
-    templates=frozenset({"PUSH", "EMAIL", "SMS"}),
-)
+BY_SMS_TOO = replace(SHIPPED, fallback_channels=("EMAIL", "SMS"))
+TO_MAIL = {"EMAIL": (MAIL,)}
+TO_PIGEON = {"PIGEON": (MAIL,)}
+OTHER = UUID(int=2)
 
 
 def verdicts(decision: Decision) -> dict[str, Verdict]:
@@ -67,14 +62,14 @@ def skip(reason: Reason) -> Skip:
             replace(FACTS, type=OTP, preferences={"SMS": False}), {"SMS": GO}, id="security-ignores-preferences"
         ),
         pytest.param(replace(FACTS, type=SALE), {"PUSH": skip(Reason.NO_CONSENT)}, id="marketing-without-consent"),
-        pytest.param(replace(FACTS, type=SALE, consented=frozenset({"PUSH"})), {"PUSH": GO}, id="marketing-with-both"),
+        pytest.param(replace(FACTS, type=SALE, consented=CONSENTS), {"PUSH": GO}, id="marketing-with-both"),
         pytest.param(
-            replace(FACTS, type=SALE, consented=frozenset({"EMAIL"})),
+            replace(FACTS, type=SALE, consented=frozenset({("EMAIL", MAIL.key)})),
             {"PUSH": skip(Reason.NO_CONSENT)},
             id="consent-is-per-channel",
         ),
         pytest.param(
-            replace(FACTS, type=SALE, consented=frozenset({"PUSH"}), preferences={"PUSH": False}),
+            replace(FACTS, type=SALE, consented=frozenset({("PUSH", USER)}), preferences={"PUSH": False}),
             {"PUSH": skip(Reason.PREFERENCE)},
             id="marketing-needs-both-preference-and-consent",
         ),
@@ -118,6 +113,51 @@ def skip(reason: Reason) -> Skip:
             replace(FACTS, asked=("PUSH",), targets={"EMAIL": (MAIL,)}, preferences={"EMAIL": False}),
             {"PUSH": skip(Reason.NO_TARGET), "EMAIL": skip(Reason.PREFERENCE)},
             id="into-a-channel-that-passes-the-chain-only",
+        ),
+        pytest.param(
+            replace(FACTS, type=BY_SMS_TOO, asked=("PUSH",), targets={"SMS": (NUMBER,)}),
+            {"PUSH": Redirect("SMS", Reason.NO_TARGET), "SMS": GO},
+            id="no-device-no-mail-goes-by-sms-where-the-type-pays-for-it",
+        ),
+        pytest.param(
+            replace(FACTS, asked=("PUSH",), targets={"SMS": (NUMBER,)}),
+            {"PUSH": skip(Reason.NO_TARGET)},
+            id="sms-costs-so-it-is-no-default",
+        ),
+        pytest.param(
+            replace(FACTS, type=BY_SMS_TOO, asked=("PUSH",), targets={"EMAIL": (MAIL,), "SMS": (NUMBER,)}),
+            {"PUSH": Redirect("EMAIL", Reason.NO_TARGET), "EMAIL": GO},
+            id="the-first-way-around-that-there-is",
+        ),
+        pytest.param(
+            replace(
+                FACTS,
+                type=BY_SMS_TOO,
+                asked=("PUSH",),
+                targets={"EMAIL": (MAIL,), "SMS": (NUMBER,)},
+                suppressed=frozenset({("EMAIL", MAIL.key)}),
+            ),
+            {"PUSH": Redirect("SMS", Reason.NO_TARGET), "EMAIL": skip(Reason.SUPPRESSED), "SMS": GO},
+            id="the-first-that-passes-the-chain",
+        ),
+        pytest.param(
+            replace(FACTS, type=replace(SHIPPED, fallback_channels=("EMAIL",)), asked=("PUSH", "SMS"), targets=TO_MAIL),
+            {
+                "PUSH": Redirect("EMAIL", Reason.NO_TARGET),
+                "EMAIL": GO,
+                "SMS": Redirect("EMAIL", Reason.NO_TARGET),
+            },
+            id="two-ways-to-the-same-mail-send-it-once",
+        ),
+        pytest.param(
+            replace(FACTS, type=replace(SHIPPED, fallback_channels=("PIGEON",)), asked=("PUSH",), targets=TO_PIGEON),
+            {"PUSH": skip(Reason.NO_TARGET)},
+            id="a-way-that-was-taken-away",
+        ),
+        pytest.param(
+            replace(FACTS, type=BY_SMS_TOO, asked=("PUSH", "EMAIL"), targets={"SMS": (NUMBER,)}, duplicate_of=OTHER),
+            {"PUSH": skip(Reason.DUPLICATE_CONTENT), "EMAIL": skip(Reason.DUPLICATE_CONTENT)},
+            id="no-way-around-a-duplicate",
         ),
         pytest.param(
             replace(FACTS, type=OTP, asked=("PUSH",), targets={"EMAIL": (MAIL,)}),
@@ -205,6 +245,25 @@ class TestDeferral:
         facts = replace(FACTS, asked=("SMS",), send_at=FACTS.expires_at)
         assert only(decide(facts, NOW)).verdict == Skip(Reason.EXPIRED)
 
+    def test_a_refusal_of_every_target_is_told_at_once_too(self) -> None:
+        facts = replace(FACTS, asked=("EMAIL",), send_at=NOW + HOUR / 2, suppressed=frozenset({("EMAIL", MAIL.key)}))
+        assert only(decide(facts, NOW)).verdict == Skip(Reason.SUPPRESSED)
+
+    def test_what_waits_for_the_morning_is_not_counted_in_this_day(self) -> None:
+        """22:30 with all of today's pushes had: at nine it is another day."""
+        night = datetime(2026, 1, 15, 22, 30, tzinfo=UTC)
+        facts = replace(FACTS, type=SALE, consented=CONSENTS, caps={"PUSH": 3}, sent_today={"PUSH": 3})
+        assert only(decide(replace(facts, expires_at=NOW + 24 * HOUR), NOW)).verdict == Skip(Reason.CAPPED)
+        waits = only(decide(replace(facts, expires_at=night + 24 * HOUR), night)).verdict
+        assert isinstance(waits, Defer)
+        assert waits.reason is Reason.QUIET_HOURS
+
+    def test_a_fallback_waits_like_any_channel(self) -> None:
+        facts = replace(FACTS, asked=("PUSH",), targets=TO_MAIL, send_at=NOW + HOUR / 2)
+        push, mail = decide(facts, NOW).channels
+        assert push.verdict == Redirect("EMAIL", Reason.NO_TARGET)
+        assert mail.verdict == Defer(NOW + HOUR / 2, Reason.SCHEDULED)
+
     def test_the_latest_hour_counts(self) -> None:
         def until(minutes: int) -> Defer:
             return Defer(NOW + timedelta(minutes=minutes), Reason.QUIET_HOURS)
@@ -215,7 +274,7 @@ class TestDeferral:
         def late(*_args: object) -> Verdict:
             return until(30)
 
-        decision = decide(FACTS, NOW, rules=(late, early))
+        decision = decide(FACTS, NOW, chain=Chain(rules=(late, early)))
         assert decision.defer_until == NOW + timedelta(minutes=30)
 
 
@@ -227,28 +286,47 @@ def test_every_rules_answer_is_kept_in_order() -> None:
         ("ttl", GO),
         ("template", GO),
         ("reach", GO),
+        ("content_window", GO),
         ("schedule", GO),
+        ("quiet_hours", GO),
     ]
+
+
+def test_of_what_goes_the_last_rules_are_asked_too() -> None:
+    assert [step.rule for step in decide(FACTS, NOW).channels[0].trail][-2:] == ["quiet_hours", "frequency"]
+
+
+CHANNEL_NAMES = st.sampled_from(["PUSH", "EMAIL", "SMS", "INBOX"])
+TYPES = st.builds(
+    replace,
+    st.sampled_from([SHIPPED, OTP, SALE]),
+    fallback_channels=st.lists(CHANNEL_NAMES | st.just("PIGEON"), unique=True).map(tuple),
+)
 
 
 @given(
     facts=st.builds(
         replace,
         st.just(FACTS),
-        type=st.sampled_from([SHIPPED, OTP, SALE]),
+        type=TYPES,
         mode=st.sampled_from(Mode),
-        asked=st.none() | st.lists(st.sampled_from(["PUSH", "EMAIL", "SMS", "PIGEON"]), max_size=4).map(tuple),
-        expires_at=st.sampled_from([NOW - HOUR, NOW, NOW + HOUR]),
+        asked=st.none() | st.lists(CHANNEL_NAMES | st.just("PIGEON"), max_size=4).map(tuple),
+        expires_at=st.sampled_from([NOW - HOUR, NOW, NOW + HOUR, NOW + 48 * HOUR]),
         send_at=st.none() | st.sampled_from([NOW - HOUR, NOW + HOUR / 2, NOW + HOUR * 2]),
         targets=st.dictionaries(
-            st.sampled_from(["PUSH", "EMAIL", "SMS"]),
+            CHANNEL_NAMES | st.just("PIGEON"),
             st.lists(st.sampled_from([PHONE, TABLET, MAIL]), max_size=3, unique=True).map(tuple),
         ),
-        templates=st.frozensets(st.sampled_from(["PUSH", "EMAIL", "SMS"])),
-        preferences=st.dictionaries(st.sampled_from(["PUSH", "EMAIL", "SMS"]), st.booleans()),
+        templates=st.frozensets(CHANNEL_NAMES),
+        preferences=st.dictionaries(CHANNEL_NAMES, st.booleans()),
         suppressed=st.frozensets(st.tuples(st.sampled_from(["PUSH", "EMAIL"]), st.sampled_from([b"phone", b"mail"]))),
-        consented=st.frozensets(st.sampled_from(["PUSH", "EMAIL", "SMS"])),
+        consented=st.frozensets(st.tuples(CHANNEL_NAMES, st.sampled_from([b"phone", b"tablet", b"mail", USER]))),
+        user_subject=st.none() | st.just(USER),
         allow_list=st.frozensets(st.sampled_from([b"phone", b"tablet", b"mail"])),
+        duplicate_of=st.none() | st.just(OTHER),
+        caps=st.dictionaries(CHANNEL_NAMES, st.integers(0, 3)),
+        sent_today=st.dictionaries(CHANNEL_NAMES, st.integers(0, 4)),
+        zone=st.sampled_from([None, "Europe/Istanbul", "Pacific/Kiritimati", "America/Los_Angeles", "Mars/Olympus"]),
     )
 )
 def test_whatever_the_facts_a_decision_keeps_its_word(facts: Facts) -> None:
@@ -261,11 +339,21 @@ def test_whatever_the_facts_a_decision_keeps_its_word(facts: Facts) -> None:
         assert bool(channel.targets) == isinstance(channel.verdict, Go)
         if isinstance(channel.verdict, Go):
             assert all(isinstance(step.verdict, Go) for step in channel.trail)
-            assert len(channel.trail) == len(CHANNEL_RULES)
+            assert channel.trail == CHAIN.plain_trail
             assert facts.expires_at > NOW
-            assert facts.type.category is not Category.MARKETING or channel.channel in facts.consented
+            assert (channel.send_until is None) == (facts.type.category is not Category.MARKETING)
+            if facts.type.category is Category.MARKETING:
+                by_address = DEFAULT_CHANNELS.spec(channel.channel).address_kind in ADDRESSED
+                assert all((channel.channel, t.key if by_address else USER) in facts.consented for t in channel.targets)
+            if facts.mode is not Mode.TEST:
+                assert facts.duplicate_of is None
+                assert facts.sent_today.get(channel.channel, 0) < facts.caps.get(channel.channel, 10)
+        else:
+            assert channel.send_until is None
         if isinstance(channel.verdict, Redirect):
-            assert facts.type.category is Category.TRANSACTIONAL
-            assert channel.verdict.channel in names
+            assert channel.verdict.channel in facts.type.fallback_channels
+            assert not isinstance(verdicts(decision)[channel.verdict.channel], Skip)
+            assert not facts.targets.get(channel.channel)
     if decision.defer_until is not None:
         assert NOW < decision.defer_until < facts.expires_at
+    assert decide(facts, NOW) == decision

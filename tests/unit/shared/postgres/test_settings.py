@@ -3,7 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from shared.postgres.settings import PostgresSettings, shown
+from shared.postgres.dsn import shown
+from shared.postgres.settings import PostgresSettings
 
 
 def test_repr_and_errors_hide_the_password() -> None:

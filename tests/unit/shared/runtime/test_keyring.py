@@ -1,7 +1,9 @@
 """The key ring's file: what it holds comes back, what is wrong with it is said, and no key is ever shown."""
 
+import asyncio
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from shared.runtime.keyring import (
     load_ring_source,
     parse_ring,
     read_ring,
+    refreshed,
     ring_json,
     write_ring,
 )
@@ -129,6 +132,39 @@ def test_a_ring_that_breaks_while_in_use_is_kept(tmp_path: Path, break_it: Calla
     with pytest.raises(KeyRingError):
         source.refresh()
     assert source.ring == RING
+
+
+class Watched:
+    """A source that tells when it was looked at, and cannot be read the first time."""
+
+    def __init__(self, source: FileRingSource) -> None:
+        self._source = source
+        self._readable = False
+        self.looked = asyncio.Event()
+
+    @property
+    def ring(self) -> KeyRing:
+        return self._source.ring
+
+    def refresh(self) -> bool:
+        if not self._readable:
+            self._readable = True
+            raise KeyRingError("on its way")
+        self.looked.set()
+        return self._source.refresh()
+
+
+async def test_a_promoted_key_is_taken_up_without_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "ring.json"
+    write_ring(path, RING)
+    source = Watched(FileRingSource(path))
+    async with refreshed(source, every_sec=0.001), asyncio.timeout(10):
+        await source.looked.wait()
+        assert source.ring.active == "k1"
+        write_ring(path, replace(RING, active="k2"))
+        source.looked.clear()
+        await source.looked.wait()
+        assert source.ring.active == "k2"
 
 
 def test_settings_name_one_source(tmp_path: Path) -> None:

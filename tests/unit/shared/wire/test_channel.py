@@ -86,6 +86,11 @@ def test_an_otp_is_never_leased_for_more_than_ten_seconds() -> None:
     assert DEFAULT_CHANNELS.lane("otp-sms").lease_sec <= 10
 
 
+@pytest.mark.parametrize(("name", "waits_sec"), [("email-bulk", 600), ("email-low", 600)])
+def test_a_bulk_mail_is_not_given_up_before_its_server_must_have_answered(name: str, waits_sec: float) -> None:
+    assert DEFAULT_CHANNELS.lane(name).send_deadline_sec > waits_sec
+
+
 @pytest.mark.parametrize("chosen", DEFAULT_CHANNELS.lanes, ids=lambda chosen: chosen.name)
 def test_a_lease_outlives_its_deadline_and_tiers_grow(chosen: Lane) -> None:
     assert chosen.lease_sec > chosen.send_deadline_sec
