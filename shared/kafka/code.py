@@ -12,6 +12,7 @@ FATAL: Final = KafkaError._FATAL
 ALL_BROKERS_DOWN: Final = KafkaError._ALL_BROKERS_DOWN
 MAX_POLL_EXCEEDED: Final = KafkaError._MAX_POLL_EXCEEDED
 NO_OFFSET: Final = KafkaError._NO_OFFSET
+PARTITION_END: Final = KafkaError._PARTITION_EOF
 
 PERMANENT: Final = frozenset(
     {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG, KafkaError.INVALID_RECORD, KafkaError._INVALID_ARG}

@@ -53,6 +53,7 @@ class Consumer(Generic[T]):
         batch_size: int,
         max_in_flight: int = 1,
         not_before: Callable[[T], datetime | None] | None = None,
+        resting: Callable[[], bool] = lambda: False,
         drain_sec: float = 20.0,
         observer: KafkaObserver | None = None,
         retry_delay: RetryDelay | None = None,
@@ -62,7 +63,8 @@ class Consumer(Generic[T]):
         """Nothing connects yet. group and topics are bare names.
 
         max_in_flight: how many batches are worked on at once, possibly of the same partition. not_before: when a
-        message may be worked on at the earliest (delayed topics); its partition is paused till then. drain_sec bounds
+        message may be worked on at the earliest (delayed topics); its partition is paused till then. resting: while it
+        says so, no batch is handed out and all partitions are paused; asked often, from two threads. drain_sec bounds
         the wait for handlers when partitions are revoked and at `stop`. Raises UnsafeOptionError (settings) and
         ValueError.
         """
@@ -88,6 +90,7 @@ class Consumer(Generic[T]):
             drain_sec=drain_sec,
             observer=observer,
             clock=clock,
+            resting=resting,
             wake=lambda: self._call_soon(self._work_event.set),
             give_up=lambda: self._call_soon(self._batches.wake),
         )

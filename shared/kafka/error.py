@@ -14,6 +14,7 @@ class MessagingError(OperatorError):
     +-- PublishError           the broker did not acknowledge all records of one publish
     +-- ConsumerFailedError    a consumer ended by an error it cannot survive
     +-- TopicAdminError        the broker refused to create or describe topics
+    +-- ReadError              what a topic holds could not be read
     """
 
 
@@ -54,3 +55,7 @@ class ConsumerFailedError(MessagingError):
 
 class TopicAdminError(MessagingError):
     """The broker refused or could not answer an administration request."""
+
+
+class ReadError(MessagingError):
+    """The broker refused or could not answer a look into a topic."""

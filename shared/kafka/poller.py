@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from shared.kafka.backlog import Backlog, Entry
 from shared.kafka.committer import Committer
 from shared.kafka.error import ConsumerFailedError
-from shared.kafka.intake import BufferLimits, PauseReason, plan_intake
+from shared.kafka.intake import BufferLimits, PauseReason, idle_poll_sec, plan_intake
 from shared.kafka.observer import KafkaObserver
 from shared.kafka.position import PositionWatch, log_bounds
 from shared.kafka.reader import Reader
@@ -30,7 +30,6 @@ T = TypeVar("T")
 
 _log = get_logger(__name__)
 
-_IDLE_POLL_SEC: Final = 0.1
 _PAUSED_POLL_SEC: Final = 0.02
 _FULL_WAIT_SEC: Final = 0.25
 """How long a full buffer is waited for before the partitions are paused: a pause throws away librdkafka's read-ahead,
@@ -53,12 +52,14 @@ class Poller(Generic[T]):
         drain_sec: float,
         observer: KafkaObserver,
         clock: Callable[[], datetime],
+        resting: Callable[[], bool],
         wake: Callable[[], None],
         give_up: Callable[[], None],
     ) -> None:
         """Raises UnsafeOptionError for options that could lose messages.
 
         Called from this thread: wake when there may be work, give_up when batches should look which entries are live.
+        resting: asked from both threads; while it says so, nothing is read and nothing handed out.
         """
         self._settings = settings
         self._names = settings.names
@@ -70,6 +71,7 @@ class Poller(Generic[T]):
         self._drain_sec = drain_sec
         self._observer = observer
         self._clock = clock
+        self._resting = resting
         self._wake = wake
         self._give_up = give_up
         self._lock = threading.Condition()
@@ -94,6 +96,7 @@ class Poller(Generic[T]):
         self._stopping = False
         self._drain_deadline: float | None = None
         self._next_watch = 0.0
+        self._last_message = time.monotonic()
         self.dead_letters_failing = False
         self.joined = False
         self.failure: BaseException | None = None
@@ -102,9 +105,9 @@ class Poller(Generic[T]):
     # -- for the event loop ------------------------------------------------------------------------------------------
 
     def take(self, limit: int) -> list[Entry[T]]:
-        """The next batch, or nothing; while dead letters cannot be written or the consumer stops, always nothing."""
+        """The next batch, or nothing; while dead letters cannot be written, it stops or rests, always nothing."""
         with self._lock:
-            if self._stopping or self.dead_letters_failing:
+            if self._stopping or self.dead_letters_failing or self._resting():
                 return []
             batch = self._backlog.take(limit, self._clock())
             if batch:
@@ -200,13 +203,16 @@ class Poller(Generic[T]):
                 now,
                 full=full,
                 dead_letters_failing=self.dead_letters_failing,
+                resting=self._resting(),
             )
+            has_work = self._backlog.buffered > 0 or self._backlog.in_flight() > 0
         self._pause(consumer, plan.pause)
         self._resume(consumer, plan.resume)
         self._report_waiting(plan.reasons)
         self._committer.commit_if_due(consumer)
         self._watch(consumer)
-        timeout = _PAUSED_POLL_SEC if full else _IDLE_POLL_SEC
+        quiet_sec = time.monotonic() - self._last_message
+        timeout = _PAUSED_POLL_SEC if full else idle_poll_sec(quiet_sec=quiet_sec, has_work=has_work)
         if plan.look_again_at is not None:
             timeout = min(timeout, max((plan.look_again_at - now).total_seconds(), 0.001))
         arrived = self._receive(consumer, timeout)
@@ -267,6 +273,7 @@ class Poller(Generic[T]):
             return False
         messages = [first, *consumer.consume(self._poll_size - 1, timeout=0)] if self._poll_size > 1 else [first]
         now = self._clock()
+        self._last_message = time.monotonic()
         entries: list[Entry[T]] = []
         seen: dict[tuple[str | None, int | None], Partition] = {}
         for message in messages:

@@ -225,12 +225,13 @@ class Producer:
         _log.warning("producer_replaced", producer=self._name)
 
     def _account(self, records: Sequence[Record], batch: _Batch) -> None:
-        failed = {index for index, _ in batch.failed}
-        if len(failed) < len(records):
+        failed = Counter([records[index].topic for index in {index for index, _ in batch.failed}])
+        published = Counter([record.topic for record in records]) - failed
+        if published:
             self._handle.up = True
-        for topic, count in Counter(record.topic for i, record in enumerate(records) if i not in failed).items():
+        for topic, count in published.items():
             self._observer.published(topic, count)
-        for topic, count in Counter(records[index].topic for index in failed).items():
+        for topic, count in failed.items():
             self._observer.publish_failed(topic, count)
 
     def _serve(self) -> None:

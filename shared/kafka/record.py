@@ -15,8 +15,7 @@ class Partition(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One message to publish. topic is the bare name, without the installation's prefix."""
 
     topic: str

@@ -1,50 +1,29 @@
-"""Writing applications, types, templates and mappings: all of a push or nothing, and the same push twice is nothing."""
+"""Writing the catalogue with its applications: all of a push or nothing, and the same push twice is nothing."""
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Final
 
-import orjson
-
-from shared.core.catalogue import EventMapping, NotificationType
-from shared.postgres.errors import PostgresError, translated
+from shared.core.catalogue import EventMapping
+from shared.core.ports import SenderProfile
+from shared.core.sealing import KeyRing
+from shared.postgres.application import Application, put_application
+from shared.postgres.audit_log import Actor, record
+from shared.postgres.errors import translated
+from shared.postgres.event_mapping import put_mapping
+from shared.postgres.notification_type import NewType, put_type
 from shared.postgres.pool import Connection
-from shared.postgres.query import load_queries
-
-
-class SourceTakenError(PostgresError):
-    """A CloudEvents source that another application has already: an event has one application."""
+from shared.postgres.sender_profile import put_sender
+from shared.postgres.template import NewTemplate, activate, active_template, add_draft, lock_catalogue
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
-    """A caller of Ulak; `sources` are the CloudEvents sources that are it, `*` takes what nobody names."""
+class NewSender:
+    """A checked profile; its key is plain here and sealed in the database."""
 
     name: str
-    sources: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NewType:
-    type: NotificationType
-    retention_days: int = 90
-
-
-@dataclass(frozen=True, slots=True)
-class NewTemplate:
-    """Checked parts of one template; it becomes the next version if its parts are not the active ones already."""
-
-    type_name: str
-    channel: str
-    locale: str
-    parts: Mapping[str, str]
-    parameters: frozenset[str]
-
-    @property
-    def checksum(self) -> bytes:
-        return hashlib.sha256(orjson.dumps(dict(self.parts), option=orjson.OPT_SORT_KEYS)).digest()
+    profile: SenderProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +31,7 @@ class Push:
     """What is to be in the catalogue afterwards. What a push does not name stays as it is."""
 
     applications: tuple[Application, ...] = ()
+    senders: tuple[NewSender, ...] = ()
     types: tuple[NewType, ...] = ()
     templates: tuple[NewTemplate, ...] = ()
     mappings: tuple[EventMapping, ...] = field(default=())
@@ -73,81 +53,64 @@ class Change:
     version: int | None = None
 
 
-async def push_catalogue(connection: Connection, push: Push) -> list[Change]:
+PUSH: Final = Actor("push")
+"""Whoever pushes without a name: tests and the demo."""
+_AUDITED: Final = {"type": "notification_type", "mapping": "event_mapping", "sender": "sender_profile"}
+
+
+async def push_catalogue(
+    connection: Connection, push: Push, ring: KeyRing | None = None, *, by: Actor = PUSH
+) -> list[Change]:
     """Write everything, in the caller's transaction; the caller commits, or rolls back for a dry run.
+
+    ring seals the senders' keys; a push without such keys needs none.
 
     Raises SourceTakenError, and asyncpg's ForeignKeyViolationError for a type that neither push nor database has:
     callers check names first.
     """
-    queries = load_queries("catalogue_write")
     changes: list[Change] = []
     with translated():
-        await connection.execute(queries["lock_catalogue"])
+        await lock_catalogue(connection)
         for application in push.applications:
-            await _refuse_taken(connection, queries, application)
-            row = await connection.fetchrow(queries["put_application"], application.name, application.sources)
-            changes.append(Change("application", application.name, _action(row)))
-        for new in push.types:
-            entry = new.type
-            row = await connection.fetchrow(
-                queries["put_type"],
-                entry.name,
-                entry.category,
-                entry.message_class,
-                entry.default_channels,
-                int(entry.ttl.total_seconds()),
-                dict(entry.promises),
-                new.retention_days,
-            )
-            changes.append(Change("type", entry.name, _action(row)))
-        changes += [await _put_template(connection, queries, template) for template in push.templates]
+            created = await put_application(connection, application)
+            changes.append(Change("application", application.name, _action(created)))
+        for sender in push.senders:
+            created = await put_sender(connection, sender.name, sender.profile, ring)
+            changes.append(Change("sender", sender.name, _action(created)))
+        changes += [await _put_type(connection, new) for new in push.types]
+        changes += [await _put_template(connection, template, by.name) for template in push.templates]
         for mapping in push.mappings:
-            row = await connection.fetchrow(
-                queries["put_mapping"],
-                mapping.name,
-                mapping.event_type,
-                mapping.notification_type,
-                mapping.role,
-                mapping.recipient,
-                dict(mapping.params),
-                mapping.business_key,
-            )
-            changes.append(Change("mapping", mapping.name, _action(row)))
+            changes.append(Change("mapping", mapping.name, _action(await put_mapping(connection, mapping))))
+        for change in changes:
+            if change.action is not Action.UNCHANGED:
+                version = {} if change.version is None else {"version": change.version}
+                await record(
+                    connection, by, change.action, _AUDITED.get(change.kind, change.kind), change.name, version
+                )
     return changes
 
 
-async def _refuse_taken(connection: Connection, queries: Mapping[str, str], application: Application) -> None:
-    for owner in await connection.fetch(queries["source_owners"], application.sources):
-        if owner["name"] != application.name:
-            taken = sorted(set(owner["sources"]) & set(application.sources))
-            raise SourceTakenError(
-                f"source {taken[0]!r} belongs to application {owner['name']!r}: take it away there first"
-            )
+async def _put_type(connection: Connection, new: NewType) -> Change:
+    put = await put_type(connection, new)
+    action = Action.UNCHANGED if put is None else Action.CREATED if put.created else Action.UPDATED
+    return Change("type", new.type.name, action)
 
 
-async def _put_template(connection: Connection, queries: Mapping[str, str], template: NewTemplate) -> Change:
-    name = f"{template.type_name} {template.channel} {template.locale}"
-    address = (template.type_name, template.channel, template.locale)
-    row = await connection.fetchrow(queries["template_versions"], *address)
-    latest = (row["latest"] if row else None) or 0
-    if latest and row and row["active_checksum"] == template.checksum:
-        return Change("template", name, Action.UNCHANGED, latest)
-    await connection.execute(queries["retire_template"], *address)
-    await connection.execute(
-        queries["add_template"],
-        *address,
-        latest + 1,
-        dict(template.parts),
-        sorted(template.parameters),
-        template.checksum,
-    )
-    return Change("template", name, Action.UPDATED if latest else Action.CREATED, latest + 1)
+async def _put_template(connection: Connection, template: NewTemplate, by: str) -> Change:
+    """Published at once: files are reviewed before they are pushed. What was drafted meanwhile stays a draft."""
+    current = await active_template(connection, template.key)
+    if current is not None and current.checksum == template.checksum:
+        return Change("template", str(template.key), Action.UNCHANGED, current.version)
+    draft = await add_draft(connection, template, by)
+    await activate(connection, template.key, draft.version, by)
+    action = Action.CREATED if current is None else Action.UPDATED
+    return Change("template", str(template.key), action, draft.version)
 
 
-def _action(row: Any) -> Action:
-    if row is None:
+def _action(created: bool | None) -> Action:
+    if created is None:
         return Action.UNCHANGED
-    return Action.CREATED if row["created"] else Action.UPDATED
+    return Action.CREATED if created else Action.UPDATED
 
 
 def changed(changes: Sequence[Change]) -> bool:

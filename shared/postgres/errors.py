@@ -18,6 +18,7 @@ class PostgresError(OperatorError):
     +-- PartitionMissingError   no partition for the day: `ulak db partitions`
     +-- PartitionError          a partition could not be created or dropped
     +-- MigrationError          a migration failed; what it did was rolled back
+    +-- RoleError               a database role could not be made (shared/postgres/role.py)
     +-- QueryFileError          a .sql file of ours is malformed (a fault of this release)
     """
 

@@ -22,11 +22,13 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from shared.postgres import producer
+from shared.postgres.dsn import shown
 from shared.postgres.errors import MigrationError, UnavailableError, describe
 from shared.postgres.partition import DAYS_AHEAD, DAYS_BACK, ensure_partitions
 from shared.postgres.pool import connect
 from shared.postgres.schema import known_revisions
-from shared.postgres.settings import PostgresSettings, shown
+from shared.postgres.settings import PostgresSettings
 
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _LOCK_KEY: Final = 0x756C616B_01  # "ulak", 1: one migration of a database at a time
@@ -74,7 +76,15 @@ def migrate(
 
 def run_sql(file_name: str) -> None:
     """Used by revisions: run a file of several statements as it is, in the revision's transaction."""
-    text = (_MIGRATIONS / file_name).read_text(encoding="utf-8")
+    _run((_MIGRATIONS / file_name).read_text(encoding="utf-8"))
+
+
+def run_producer_step(name: str) -> None:
+    """Used by revisions: Ulak's own database has the producers' tables as well."""
+    _run(producer.step(name))
+
+
+def _run(text: str) -> None:
     op.get_bind().exec_driver_sql(text, execution_options={"no_parameters": True})  # `%` and `;` mean themselves
 
 

@@ -1,10 +1,12 @@
 """Where PostgreSQL is and how it is used."""
 
-from urllib.parse import urlsplit
+from typing import Self
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
+from shared.postgres.dsn import is_dsn
+from shared.postgres.source import SourceSpec, parse_sources
 from shared.runtime.settings import settings_config
 
 
@@ -28,20 +30,35 @@ class PostgresSettings(BaseSettings):
     @field_validator("dsn")
     @classmethod
     def _is_postgres_url(cls, dsn: str) -> str:
-        try:
-            parts = urlsplit(dsn)
-        except ValueError:
-            parts = urlsplit("")
-        if parts.scheme not in {"postgresql", "postgres"}:
+        if not is_dsn(dsn):
             raise ValueError("must be a URL like postgresql://user:password@host:5432/database")
         return dsn
 
+    def for_source(self, spec: SourceSpec) -> Self:
+        """How a source's database is used: by the same limits, without prepared statements behind a pooler (O5)."""
+        cached = 0 if spec.pooled else self.statement_cache_size
+        return self.model_copy(update={"dsn": spec.dsn, "statement_cache_size": cached})
 
-def shown(dsn: str) -> str:
-    """host:port/database of a DSN for messages; user and password are left out."""
-    try:
-        parts = urlsplit(dsn)
-        place = f"{parts.hostname or 'local socket'}:{parts.port or 5432}"
-    except ValueError:
-        return "the server of ULAK_POSTGRES_DSN"
-    return f"{place}{parts.path or '/'}"
+
+class SourceSettings(BaseSettings):
+    """Read by the relay and by commands that look into its sources. repr hides the DSNs: they may hold passwords."""
+
+    model_config = settings_config("ULAK_RELAY_")
+
+    sources: str = Field(
+        default="",
+        repr=False,
+        description="Other databases with an outbox (`ulak outbox ddl`): DSNs separated by commas or spaces, or a JSON "
+        'list of `{"name", "dsn"}` with, where wanted, `application`, `poolSize`, `batch`, `pooled`, `listenDsn`, '
+        "`emailModelA` (docs/data.md).",
+    )
+
+    @field_validator("sources")
+    @classmethod
+    def _readable(cls, text: str) -> str:
+        parse_sources(text)
+        return text
+
+    @property
+    def specs(self) -> tuple[SourceSpec, ...]:
+        return parse_sources(self.sources)

@@ -1,4 +1,4 @@
-"""Tokens for senders: from Redis, or this worker's share of the quota while Redis cannot be reached."""
+"""Tokens for senders: from Redis, or this worker's share of the quota where there is none or it cannot be reached."""
 
 import asyncio
 import time
@@ -40,12 +40,12 @@ class Pacer:
     """Takes and gives back tokens; an account without a quota is waited for only after the provider throttled it here.
 
     workers: how many processes share the quotas; each goes on with its share when Redis is away (semantics.md section
-    5). The rate then is never above the contract, whoever else is running.
+    5). The rate then is never above the contract, whoever else is running. buckets None: there is no Redis at all.
     """
 
     def __init__(
         self,
-        buckets: TokenBuckets,
+        buckets: TokenBuckets | None,
         quotas: Mapping[str, Quota],
         *,
         workers: int,
@@ -82,9 +82,9 @@ class Pacer:
         return 0
 
     async def refund(self, account: str, count: int, *, critical: bool) -> None:
-        """Give back unused tokens; lost if Redis is away, which only makes us slower."""
+        """Give back unused tokens; lost without Redis, which only makes us slower."""
         quota = self._quotas.get(account)
-        if quota is None or count <= 0 or self._clock() < self._redis_away_until:
+        if self._buckets is None or quota is None or count <= 0 or self._clock() < self._redis_away_until:
             return
         try:
             await self._buckets.refund(quota, count, critical=critical)
@@ -96,7 +96,7 @@ class Pacer:
         until = self._clock() + seconds
         for met_by in (True, False) if critical else (False,):
             self._drained_until[account, met_by] = max(until, self._drained_until.get((account, met_by), until))
-        if account in self._quotas:  # of the others nobody asks Redis
+        if self._buckets is not None and account in self._quotas:  # of the others nobody asks Redis
             try:
                 await self._buckets.drain(account, seconds, critical=critical)
             except RedisError as error:
@@ -110,7 +110,7 @@ class Pacer:
             return Grant(0, drained_until - now)
         if quota is None:
             return Grant(wanted, 0.0)
-        if self._clock() >= self._redis_away_until:
+        if self._buckets is not None and self._clock() >= self._redis_away_until:
             try:
                 return await self._buckets.take(quota, wanted, critical=critical)
             except RedisError as error:

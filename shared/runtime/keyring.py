@@ -4,11 +4,13 @@ The ring as JSON: {"active": id, "keys": {id: base64 of 32 bytes}, "lookupKey": 
 tells the life of a key.
 """
 
+import asyncio
 import base64
 import binascii
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -18,7 +20,13 @@ from pydantic_settings import BaseSettings
 
 from shared.core.sealing import KeyRing
 from shared.runtime.error import OperatorError
+from shared.runtime.logs import get_logger
 from shared.runtime.settings import settings_config
+
+_log = get_logger(__name__)
+
+RING_REFRESH_SEC: Final = 30.0
+"""How often a running service looks whether its ring is another one: so long it may seal with the key before."""
 
 _REFUSED_MODE: Final = stat.S_IRWXO | stat.S_IWGRP | stat.S_IXGRP
 """Owner only, or owner and group reading: Kubernetes mounts a Secret so that the pod's group may read it."""
@@ -97,6 +105,30 @@ def load_ring_source(settings: KeyRingSettings) -> RingSource:
     if settings.ring is not None:
         return FixedRingSource(parse_ring(settings.ring.encode(), "ULAK_KEY_RING"))
     raise KeyRingError("no key ring: set ULAK_KEY_RING_FILE to a file that `ulak keys new` made")
+
+
+@asynccontextmanager
+async def refreshed(rings: RingSource, *, every_sec: float = RING_REFRESH_SEC) -> AsyncIterator[None]:
+    """Look again every so often, so that what is sealed uses a promoted key without a restart.
+
+    A ring that cannot be read is logged, and the one that was there stays in use.
+    """
+
+    async def look() -> None:
+        while True:
+            await asyncio.sleep(every_sec)
+            try:
+                rings.refresh()
+            except KeyRingError as error:
+                _log.error("key_ring_not_refreshed", reason=str(error))
+
+    task = asyncio.create_task(look())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 def read_ring(path: Path) -> KeyRing:

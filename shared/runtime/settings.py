@@ -1,10 +1,13 @@
 """Settings from `ULAK_*` environment variables: one frozen model per concern, read in composition roots only."""
 
 import sys
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from shared.core.zone import zone_names
+from shared.runtime.fault import faults
 
 S = TypeVar("S", bound=BaseSettings)
 
@@ -37,7 +40,7 @@ class HealthSettings(BaseSettings):
 
 
 class LocaleSettings(BaseSettings):
-    """The language of whoever has not said theirs: ingest checks parameters and the router renders by the same one."""
+    """What holds for whoever has not said theirs, and where we send from: one for all who check and render by it."""
 
     model_config = settings_config("ULAK_DEFAULT_")
 
@@ -45,6 +48,38 @@ class LocaleSettings(BaseSettings):
         default="tr",
         pattern=r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$",
         description="Locale of templates for recipients without one, and for whom theirs is missing (J3).",
+    )
+    time_zone: str = Field(
+        default="Europe/Istanbul",
+        max_length=64,
+        description="IANA zone of recipients without one: their quiet hours and days are counted by it (T4).",
+    )
+
+    marketing_profile: Literal["TR", "EU", "NONE"] = Field(
+        default="TR",
+        description="Whose law marketing templates are checked by: the sender's name and a way to refuse that Turkey "
+        "or the EU demand, or NONE (shared/content/profile.py).",
+    )
+
+    @field_validator("time_zone")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in zone_names():
+            raise ValueError("no IANA time zone: use a name like Europe/Istanbul, not an offset")
+        return name
+
+
+class LinkSettings(BaseSettings):
+    """Where recipients reach us: links in what is sent to them lead there."""
+
+    model_config = settings_config("ULAK_ME_")
+
+    public_url: str | None = Field(
+        default=None,
+        max_length=200,
+        pattern=r"^(https://[A-Za-z0-9.-]+(:\d+)?|http://(127\.0\.0\.1|localhost)(:\d+)?)(/[A-Za-z0-9._/-]*)?$",
+        description="Address of services/me as the internet sees it, https. Without it, marketing mails carry no "
+        "one-click unsubscribing (RFC 8058), which large mailbox providers demand.",
     )
 
 
@@ -57,8 +92,12 @@ def load(model: type[S]) -> S:
         return model()
     except ValidationError as error:
         prefix = str(model.model_config.get("env_prefix", ""))
-        for problem in error.errors(include_input=False, include_url=False):
-            name = f"{prefix}{'_'.join(str(part) for part in problem['loc'])}".upper()
-            remedy = "set it" if problem["type"] == "missing" else "correct it"
-            print(f"{name}: {problem['msg']}; {remedy} (docs/settings.md)", file=sys.stderr)
+        for path, detail in faults(error.errors(include_input=False, include_url=False)):
+            name = f"{prefix}{path.replace('.', '_')}".upper()
+            print(f"{name}: {detail} (docs/settings.md)", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The entries of a setting that separates them by commas or blanks."""
+    return tuple(text.replace(",", " ").split())

@@ -195,7 +195,7 @@ CREATE TABLE ulak.contents (
 CREATE TABLE ulak.delivery_log (
     notification_id UUID NOT NULL,
     id              UUID NOT NULL,                    -- UUIDv7: order and time
-    kind            VARCHAR(16) NOT NULL,             -- verdict, attempt, receipt, operator, duplicate
+    kind            VARCHAR(16) NOT NULL,             -- verdict, attempt, route, receipt, operator, duplicate
     channel         VARCHAR(16) NOT NULL DEFAULT '',
     target_key      BYTEA NOT NULL DEFAULT '',
     attempt         INT,

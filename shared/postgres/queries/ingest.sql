@@ -83,7 +83,8 @@ WITH given AS MATERIALIZED (
     UPDATE ulak.recipients r
        SET email_key = coalesce(l.email_key, r.email_key), email_sealed = coalesce(l.email_sealed, r.email_sealed),
            phone_key = coalesce(l.phone_key, r.phone_key), phone_sealed = coalesce(l.phone_sealed, r.phone_sealed),
-           locale = coalesce(l.locale, r.locale), time_zone = coalesce(l.time_zone, r.time_zone), updated_at = now()
+           locale = coalesce(l.locale, r.locale), time_zone = coalesce(l.time_zone, r.time_zone),
+           revision = r.revision + 1, updated_at = now()
       FROM locked l
      WHERE r.user_id = l.user_id
 )
@@ -112,7 +113,8 @@ SELECT locale FROM ulak.recipients WHERE external_id = $1
 -- name: notification
 -- $2: the caller's application, NULL for one that may read every application's.
 SELECT n.id, n.event_id, r.external_id, n.type, n.state, n.message_class, n.mode, n.created_at, n.event_time, n.send_at,
-       n.expires_at, n.cancelled_at, n.business_key
+       n.expires_at, n.cancelled_at, n.business_key,
+       (SELECT max(d.due_at) FROM ulak.deferred d WHERE d.notification_id = n.id AND d.kind = 'notification') AS due_at
   FROM ulak.notifications n
   LEFT JOIN ulak.recipients r ON r.user_id = n.user_id
  WHERE n.id = $1 AND ($2::int IS NULL OR n.application_id = $2)
@@ -127,10 +129,20 @@ SELECT mapping, notification_id
 
 -- name: deliveries
 SELECT notification_id, channel, target_key, address_sealed, platform, status, reason, provider, attempt,
-       next_attempt_at, cancel_requested, created_at, updated_at
+       next_attempt_at, cancel_requested, created_at, updated_at, last_error,
+       message_class
   FROM ulak.deliveries
  WHERE notification_id = $1
  ORDER BY channel, target_key
+
+-- name: pauses_of
+-- What holds deliveries of a notification, and the pauses of lanes (channel ''), which hold all that goes through them.
+SELECT d.channel, d.target_key, p.id, p.kind, p.key, p.note, p.paused_by, p.paused_at
+  FROM ulak.deferred d
+  JOIN ulak.pauses p ON p.id = d.pause_id AND p.resumed_at IS NULL
+ WHERE d.notification_id = $1
+UNION ALL
+SELECT '', '', id, kind, key, note, paused_by, paused_at FROM ulak.pauses WHERE kind = 'lane' AND resumed_at IS NULL
 
 -- name: delivery_log
 SELECT id, kind, channel, target_key, attempt, result, reason, provider, detail
@@ -139,37 +151,68 @@ SELECT id, kind, channel, target_key, attempt, result, reason, provider, detail
  ORDER BY id
  LIMIT $2
 
--- name: lock_notification
-SELECT id, state, message_class, cancelled_at
+-- name: lock_notifications
+-- Those of $1 (ids, with their smallest $2 and largest $3) that are there and the application's ($4; NULL: anybody's).
+SELECT id, state, message_class
   FROM ulak.notifications
- WHERE id = $1 AND ($2::int IS NULL OR application_id = $2)
+ WHERE id = ANY ($1::uuid[]) AND id BETWEEN $2 AND $3 AND ($4::int IS NULL OR application_id = $4)
+ ORDER BY id
    FOR UPDATE
 
 -- name: lock_deliveries
--- After lock_notification: the router, which writes deliveries, holds that lock too.
-SELECT channel, target_key, status, attempt, provider
+-- After lock_notifications: the router, which writes deliveries, holds that lock too.
+SELECT notification_id, channel, target_key, status, reason, attempt, provider
   FROM ulak.deliveries
- WHERE notification_id = $1
- ORDER BY channel, target_key
+ WHERE notification_id = ANY ($1::uuid[]) AND notification_id BETWEEN $2 AND $3
+ ORDER BY notification_id, channel, target_key
    FOR UPDATE
 
--- name: cancel_notification
+-- name: cancel_notifications
 UPDATE ulak.notifications
-   SET state = 'CANCELLED', cancelled_at = $2
- WHERE id = $1 AND state IN ('ACCEPTED', 'DEFERRED', 'DECIDED')
+   SET state = 'CANCELLED', cancelled_at = $4
+ WHERE id = ANY ($1::uuid[]) AND id BETWEEN $2 AND $3 AND state IN ('ACCEPTED', 'DEFERRED', 'DECIDED')
 
 -- name: cancel_deliveries
 UPDATE ulak.deliveries
    SET status = CASE status WHEN 'PENDING' THEN 'SKIPPED' ELSE status END,
        reason = CASE status WHEN 'PENDING' THEN 'cancelled' ELSE reason END,
        cancel_requested = true,
-       updated_at = $2
- WHERE notification_id = $1 AND status IN ('PENDING', 'SENDING')
+       updated_at = $4
+ WHERE notification_id = ANY ($1::uuid[]) AND notification_id BETWEEN $2 AND $3 AND status IN ('PENDING', 'SENDING')
 
 -- name: forget_due
 -- A cancelled notification has nothing left to wake up for.
-WITH due AS (DELETE FROM ulak.otp_due WHERE notification_id = $1)
-DELETE FROM ulak.deferred WHERE notification_id = $1
+WITH due AS (DELETE FROM ulak.otp_due WHERE notification_id = ANY ($1::uuid[]))
+DELETE FROM ulak.deferred WHERE notification_id = ANY ($1::uuid[])
+
+-- name: cancel_page
+-- The next $3 ids of a range, behind $1 and before $2: the last of them, and which of them a filter means. $4 application,
+-- $5 type, $6 API key, $7 to $9 channel, locale and version of a template; NULL: any. What is rendered when it is sent has
+-- no version yet.
+WITH page AS (
+    SELECT id, application_id, type, api_key_id, state FROM ulak.notifications
+     WHERE id > $1 AND id < $2
+     ORDER BY id
+     LIMIT $3
+)
+SELECT (SELECT max(id::text)::uuid FROM page) AS last, (SELECT count(*) FROM page)::int AS seen,
+       ARRAY(SELECT p.id FROM page p
+              WHERE p.state <> 'CANCELLED' AND ($4::int IS NULL OR p.application_id = $4)
+                AND ($5::text IS NULL OR p.type = $5) AND ($6::uuid IS NULL OR p.api_key_id = $6)
+                AND ($7::text IS NULL
+                     OR EXISTS (SELECT FROM ulak.contents c
+                                 WHERE c.notification_id = p.id AND c.notification_id > $1 AND c.notification_id < $2
+                                   AND c.channel = $7 AND c.locale = $8
+                                   AND c.template_version = $9 AND c.purpose <> 'email-v1'))
+              ORDER BY p.id) AS meant
+
+-- name: standing
+-- What a cancel would find: the deliveries of notifications. $1 ids, $2 smallest, $3 largest.
+SELECT n.id, n.state, d.status, d.reason
+  FROM ulak.notifications n
+  LEFT JOIN ulak.deliveries d ON d.notification_id = n.id AND d.notification_id BETWEEN $2 AND $3
+ WHERE n.id = ANY ($1::uuid[]) AND n.id BETWEEN $2 AND $3
+ ORDER BY n.id
 
 -- name: clear_codes
 -- A code that may not be sent any more is not kept either.

@@ -12,10 +12,14 @@ SELECT claim_id, lane, notification_ids
 -- Rows still SENDING under those claims. A row that is locked is being recorded by its worker this very moment: it is
 -- left alone, and so is its lease. Waiting for it while holding the lease would be a deadlock with that worker.
 SELECT d.notification_id, d.channel, d.target_key, d.claim_id, d.attempt, d.message_class, d.promise, d.provider,
-       d.cancel_requested, d.expires_at, d.campaign_id, d.chunk, n.state AS notification_state, n.user_id, n.traceparent
+       d.cancel_requested, d.expires_at, d.campaign_id, d.chunk, n.state AS notification_state, n.user_id, n.traceparent,
+       c.purpose IS NOT NULL AS is_request
   FROM ulak.deliveries d
   JOIN ulak.notifications n
     ON n.id = d.notification_id AND n.id = ANY ($1::uuid[]) AND n.id BETWEEN $2 AND $3
+  LEFT JOIN ulak.contents c
+    ON c.notification_id = d.notification_id AND c.channel = d.channel AND c.notification_id BETWEEN $2 AND $3
+   AND c.channel = 'EMAIL' AND c.purpose = 'email-v1'
  WHERE d.notification_id = ANY ($1::uuid[]) AND d.notification_id BETWEEN $2 AND $3
    AND d.status = 'SENDING' AND d.claim_id = ANY ($4::uuid[])
  ORDER BY d.notification_id, d.channel, d.target_key
@@ -110,6 +114,32 @@ DELETE FROM ulak.parked_receipts
                           WHERE received_at < now() - $1::float8 * interval '1 second'
                           LIMIT $2 FOR UPDATE SKIP LOCKED))
 RETURNING provider;
+
+-- name: prune_devices
+DELETE FROM ulak.devices
+ WHERE id = ANY (ARRAY(SELECT id FROM ulak.devices
+                        WHERE last_seen < now() - $1::float8 * interval '1 second'
+                        ORDER BY last_seen LIMIT $2 FOR UPDATE SKIP LOCKED));
+
+-- name: prune_windows
+-- One that a router is claiming anew at this moment is left to it.
+DELETE FROM ulak.content_window
+ WHERE ctid = ANY (ARRAY(SELECT ctid FROM ulak.content_window
+                          WHERE until < now()
+                          ORDER BY until LIMIT $1 FOR UPDATE SKIP LOCKED));
+
+-- name: prune_import_errors
+-- Of imports that nobody has sent a line to for so long ($1 seconds), at most $2.
+DELETE FROM ulak.import_errors
+ WHERE (run_id, line) IN (SELECT e.run_id, e.line
+                            FROM ulak.import_runs r JOIN ulak.import_errors e ON e.run_id = r.id
+                           WHERE r.updated_at < now() - $1::float8 * interval '1 second'
+                           LIMIT $2);
+
+-- name: prune_import_runs
+DELETE FROM ulak.import_runs
+ WHERE updated_at < now() - $1::float8 * interval '1 second'
+   AND NOT EXISTS (SELECT FROM ulak.import_errors e WHERE e.run_id = import_runs.id);
 
 -- name: due_otp
 SELECT notification_id FROM ulak.otp_due

@@ -46,11 +46,15 @@ SELECT p.id, p.notification_id, p.channel, p.target_key, p.attempt, p.kind, p.pr
     ON CONFLICT DO NOTHING;
 
 -- name: suppress
-INSERT INTO ulak.suppressions (channel, address_key, reason)
-SELECT s.channel, s.address_key, s.reason
-  FROM unnest($1::text[], $2::bytea[], $3::text[]) AS s (channel, address_key, reason)
- ORDER BY s.channel, s.address_key
-    ON CONFLICT DO NOTHING;
+-- Until somebody removes it, even where a pause with an end was there before.
+INSERT INTO ulak.suppressions AS s (channel, address_key, reason, source)
+SELECT g.channel, g.address_key, g.reason,
+       CASE g.reason WHEN 'opted_out' THEN 'stop' WHEN 'complaint' THEN 'complaint' ELSE 'bounce' END
+  FROM unnest($1::text[], $2::bytea[], $3::text[]) AS g (channel, address_key, reason)
+ ORDER BY g.channel, g.address_key
+ON CONFLICT (channel, address_key, scope) DO UPDATE
+   SET reason = excluded.reason, source = excluded.source, expires_at = NULL
+ WHERE s.expires_at IS NOT NULL;
 
 -- name: log_receipts
 -- Ids are made from the statements, so that a topic that is read again from its beginning logs nothing twice.

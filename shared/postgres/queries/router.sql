@@ -10,25 +10,6 @@ SELECT n.id, n.application_id, n.event_id, n.user_id, n.type, n.message_class, n
  WHERE n.id = ANY($1::uuid[]) AND n.id BETWEEN $2 AND $3
  ORDER BY n.id
 
--- name: devices
-SELECT user_id, token_key, token_sealed, platform, app_id
-  FROM ulak.devices
- WHERE user_id = ANY($1::bigint[]) AND active
- ORDER BY user_id, id
-
--- name: preferences
-SELECT user_id, category, channel, type, enabled
-  FROM ulak.user_preferences
- WHERE user_id = ANY($1::bigint[])
-
--- name: suppressions
-SELECT g.channel, g.address_key
-  FROM unnest($1::text[], $2::bytea[]) AS g(channel, address_key)
- WHERE EXISTS (SELECT FROM ulak.suppressions s WHERE s.channel = g.channel AND s.address_key = g.address_key)
-
--- name: allow_lists
-SELECT id, allow_list FROM ulak.api_keys WHERE id = ANY($1::uuid[])
-
 -- name: lock_notifications
 -- Whoever changes a notification or writes its deliveries holds this lock; taken in key order.
 SELECT id, state
@@ -38,11 +19,10 @@ SELECT id, state
    FOR UPDATE
 
 -- name: settle_notifications
--- From the state that was seen ($4) to the one decided ($5); answers those that were still in it.
+-- From the state that was seen ($4) to the one decided ($5); the rows are locked and were still in it.
 UPDATE ulak.notifications
    SET state = $5
  WHERE id = ANY($1::uuid[]) AND id BETWEEN $2 AND $3 AND state = $4
-RETURNING id
 
 -- name: forget_deferred
 -- What waited has been decided: nothing is left to wake up for.
@@ -57,6 +37,20 @@ SELECT g.due_at, 'notification', g.notification_id
                     WHERE d.notification_id = g.notification_id AND d.kind = 'notification'
                       AND (d.due_at >= g.due_at OR d.pause_id IS NOT NULL))
  ORDER BY g.notification_id
+
+-- name: claim_windows
+-- The first content of its type, user and business key until `until`; one notification may claim again what it has.
+-- Answers the claims that stand. Another transaction's claim is waited for, in key order. $6: now.
+INSERT INTO ulak.content_window AS w (type, user_id, business_key, notification_id, until)
+SELECT type, user_id, business_key, notification_id, until
+  FROM unnest($1::text[], $2::bigint[], $3::text[], $4::uuid[], $5::timestamptz[])
+       AS g(type, user_id, business_key, notification_id, until)
+ ORDER BY type, user_id, business_key
+ON CONFLICT (type, user_id, business_key) DO UPDATE
+   SET notification_id = excluded.notification_id,
+       until = CASE WHEN w.notification_id = excluded.notification_id THEN w.until ELSE excluded.until END
+ WHERE w.until <= $6 OR w.notification_id = excluded.notification_id
+RETURNING notification_id
 
 -- name: enter_dead_letters
 INSERT INTO ulak.dead_letters
@@ -75,7 +69,7 @@ SELECT d.notification_id, d.channel, d.target_key, d.status, d.reason, d.attempt
   JOIN ulak.notifications n ON n.id = d.notification_id AND n.id BETWEEN $2 AND $3
  WHERE d.notification_id = ANY($1::uuid[]) AND d.notification_id BETWEEN $2 AND $3
    AND n.state = 'DECIDED'
-   AND (d.status = 'PENDING' OR d.status IN ('SKIPPED', 'FAILED') AND d.attempt = 0)
+   AND (d.status = 'PENDING' OR d.status IN ('SKIPPED', 'FAILED', 'DELIVERED') AND d.attempt = 0)
  ORDER BY d.notification_id, d.channel, d.target_key
 
 -- name: applications

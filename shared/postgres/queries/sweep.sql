@@ -34,13 +34,20 @@ SELECT n.id, n.state, n.message_class, n.user_id, n.traceparent
  ORDER BY n.id;
 
 -- name: owed_deliveries
--- PENDING although their time has come.
-SELECT d.notification_id, d.channel, d.target_key, d.attempt, d.message_class, d.campaign_id, d.chunk,
+-- PENDING although their time has come, and not held by a pause. Of an e-mail request's recipients one: its hint stands for the message.
+SELECT DISTINCT ON (d.notification_id, d.channel, CASE WHEN c.purpose IS NULL THEN d.target_key END)
+       d.notification_id, d.channel, d.target_key, d.attempt, d.message_class, d.campaign_id, d.chunk,
        n.user_id, n.traceparent
   FROM ulak.deliveries d
   JOIN ulak.notifications n ON n.id = d.notification_id AND n.id BETWEEN $1 AND $2
+  LEFT JOIN ulak.contents c
+    ON c.notification_id = d.notification_id AND c.channel = d.channel AND c.notification_id BETWEEN $1 AND $2
+   AND c.channel = 'EMAIL' AND c.purpose = 'email-v1'
  WHERE d.notification_id BETWEEN $1 AND $2 AND d.status = 'PENDING' AND d.next_attempt_at <= $3
- ORDER BY d.notification_id, d.channel, d.target_key;
+   AND NOT EXISTS (SELECT FROM ulak.deferred p
+                    WHERE p.notification_id = d.notification_id AND p.channel = d.channel
+                      AND p.target_key = d.target_key AND p.pause_id IS NOT NULL)
+ ORDER BY d.notification_id, d.channel, CASE WHEN c.purpose IS NULL THEN d.target_key END, d.target_key;
 
 -- name: clear_expired_codes
 -- One-time codes are not kept past their life (data.md, Content).

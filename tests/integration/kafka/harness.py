@@ -65,11 +65,19 @@ class Inbox:
         self.started = 0
         self.gate = asyncio.Event()
         self.gate.set()
+        self._closes_at: int | None = None
+
+    def let_through(self, count: int) -> None:
+        """Open the gate, which closes itself once so many more have passed (a whole batch may exceed it)."""
+        self._closes_at = len(self.messages) + count
+        self.gate.set()
 
     async def __call__(self, batch: Sequence[Received[str]]) -> Sequence[Rejection]:
         self.started += len(batch)
         await self.gate.wait()
         self.messages += batch
+        if self._closes_at is not None and len(self.messages) >= self._closes_at:
+            self.gate.clear()
         return ()
 
     @property
@@ -127,7 +135,7 @@ async def running(*consumers: Consumer[str]) -> AsyncIterator[None]:
         await asyncio.gather(*tasks)
 
 
-async def until(condition: Callable[[], Any], *, within_sec: float = 20.0, what: str = "") -> None:
+async def until(condition: Callable[[], Any], *, within_sec: float = 60.0, what: str = "") -> None:
     """Poll until the condition holds; fail after the deadline."""
     deadline = time.monotonic() + within_sec
     while not condition():

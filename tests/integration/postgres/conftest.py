@@ -36,10 +36,10 @@ def id_of() -> Callable[[datetime], UUID]:
 
 @pytest.fixture
 def until(pool: Pool) -> Callable[[str], Awaitable[None]]:
-    """Wait until a query of the server's own views answers true; fails after 20 seconds."""
+    """Wait until a query of the server's own views answers true; fails after a minute."""
 
     async def wait(question: str) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await pool.fetchval(question):  # noqa: ASYNC110  # the server has no event to wait for
                 await asyncio.sleep(0.01)
 

@@ -1,4 +1,4 @@
-"""The catalogue comes from the three tables in one reading, and is read again when it is old."""
+"""The catalogue comes from its tables in one reading, and is read again when it is old."""
 
 import asyncio
 import hashlib
@@ -7,6 +7,8 @@ from datetime import timedelta
 import pytest
 
 from shared.core.catalogue import EventMapping, NotificationType, Template
+from shared.core.ports import SenderProfile
+from shared.core.sender import SealedKey, StoredProfile
 from shared.postgres.catalogue import CatalogueCache, read_catalogue
 from shared.postgres.pool import Pool
 from shared.wire.channel import Category, MessageClass, Promise
@@ -16,9 +18,15 @@ pytestmark = pytest.mark.postgres
 
 async def fill(pool: Pool) -> None:
     await pool.execute(
+        "INSERT INTO ulak.sender_profiles"
+        " (name, from_address, from_name, reply_to, return_path, dkim_domain, dkim_selector, dkim_key_sealed)"
+        " VALUES ('orders', 'orders@shop.example', 'Shop', 'help@shop.example', NULL, 'shop.example', 's1', 'sealed'),"
+        "        ('plain', 'no-reply@shop.example', '', NULL, 'bounces@shop.example', NULL, NULL, NULL)"
+    )
+    await pool.execute(
         "INSERT INTO ulak.notification_types"
-        " (type, category, message_class, default_channels, ttl_seconds, promises)"
-        " VALUES ('ORDER_SHIPPED', 'TRANSACTIONAL', 1, '{PUSH,EMAIL}', 86400, $1)",
+        " (type, category, message_class, default_channels, ttl_seconds, promises, sender_profile)"
+        " VALUES ('ORDER_SHIPPED', 'TRANSACTIONAL', 1, '{PUSH,EMAIL}', 86400, $1, 'orders')",
         {"SMS": "AT_LEAST_ONCE"},
     )
     for version, active in ((1, False), (2, True)):
@@ -49,7 +57,18 @@ async def test_what_is_read(pool: Pool) -> None:
             default_channels=("PUSH", "EMAIL"),
             ttl=timedelta(days=1),
             promises={"SMS": Promise.AT_LEAST_ONCE},
+            sender_profile="orders",
+            fallback_channels=("EMAIL",),
         ),
+    )
+    assert catalogue.daily_cap(Category.MARKETING, "PUSH") == 3, "seed 003"
+    assert catalogue.sender("ORDER_SHIPPED") == StoredProfile(
+        "orders",
+        SenderProfile("orders@shop.example", "Shop", "help@shop.example"),
+        SealedKey("shop.example", "s1", b"sealed"),
+    )
+    assert {sender.name: sender for sender in catalogue.senders}["plain"] == StoredProfile(
+        "plain", SenderProfile("no-reply@shop.example", return_path="bounces@shop.example")
     )
     assert catalogue.templates("ORDER_SHIPPED", "PUSH") == (
         Template(

@@ -88,7 +88,7 @@ async def test_created_while_a_long_transaction_writes(pool: Pool, plant: Plant,
         await plant("contents", connection=writer, notification_id=notification_id)
         await plant("delivery_log", connection=writer, notification_id=notification_id, id=id_of(now))
 
-        created = await asyncio.wait_for(ensure_partitions(maker, OLD, ahead=0), 10)
+        created = await asyncio.wait_for(ensure_partitions(maker, OLD, ahead=0), 60)
 
         assert created == NAMES_OF_OLD
         await plant("deliveries", connection=writer, notification_id=notification_id, channel="PUSH")
@@ -106,13 +106,13 @@ async def test_writers_never_wait_for_a_creation_that_is_itself_held_up(
         await blocking.start()
         await ddl.execute("LOCK TABLE ulak.deliveries IN SHARE UPDATE EXCLUSIVE MODE")
         creation = asyncio.create_task(ensure_partitions(maker, OLD, ahead=0))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await until(SOMEBODY_WAITS)
             for _ in range(50):
                 await plant("deliveries", notification_id=id_of(datetime.now(UTC)))
         assert not creation.done()
         await blocking.commit()
-        assert await asyncio.wait_for(creation, 20) == NAMES_OF_OLD
+        assert await asyncio.wait_for(creation, 60) == NAMES_OF_OLD
 
 
 async def test_two_at_once_create_each_once(pool: Pool) -> None:
@@ -199,13 +199,13 @@ async def test_dropping_waits_for_a_reader_while_writers_go_on(
         await reading.start()
         await reader.fetchval("SELECT count(*) FROM ulak.deliveries")
         dropping = asyncio.create_task(drop_partitions(dropper, OLD + timedelta(days=1)))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await until(SOMEBODY_WAITS)
             for _ in range(50):
                 await plant("deliveries", notification_id=id_of(datetime.now(UTC)))
         assert not dropping.done()
         await reading.commit()
-        dropped = await asyncio.wait_for(dropping, 20)
+        dropped = await asyncio.wait_for(dropping, 60)
     assert dropped.names == NAMES_OF_OLD
 
 

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import asyncpg
 import pytest
 
+import shared.postgres.query
 from shared.postgres.errors import UnavailableError, translated
 from shared.postgres.pool import Pool, connect, open_pool
 from shared.postgres.settings import PostgresSettings
@@ -28,6 +30,30 @@ async def test_jsonb_arrays_for_batches(pool: Pool) -> None:
 async def test_sessions_carry_their_name_and_no_jit(pool: Pool) -> None:
     assert await pool.fetchval("SELECT current_setting('application_name')") == "ulak test"
     assert await pool.fetchval("SELECT current_setting('jit')") == "off"
+
+
+async def test_what_a_failure_leaves_open_is_over_when_the_connection_comes_back(database: str) -> None:
+    """Nothing else is reset between two users: settings and locks of ours end with their transaction."""
+    async with open_pool(PostgresSettings(dsn=database), name="one", size=1) as one:
+        async with one.acquire() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            await connection.execute("SET LOCAL lock_timeout = '7s'")
+            await connection.execute("SELECT pg_advisory_xact_lock(7)")
+        assert await one.fetchval("SELECT current_setting('lock_timeout')") == "0"
+        assert (
+            await one.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
+            == 0
+        )
+
+
+def test_no_statement_of_ours_outlives_its_transaction() -> None:
+    """What the pool does not reset: session settings, session locks, cursors WITH HOLD, LISTEN."""
+    folder = Path(shared.postgres.query.__file__).parent / "queries"
+    for path in folder.glob("*.sql"):
+        text = path.read_text(encoding="utf-8").upper()
+        for leftover in ("PG_ADVISORY_LOCK(", "PG_TRY_ADVISORY_LOCK(", "SET_CONFIG(", "WITH HOLD", "LISTEN "):
+            assert leftover not in text, f"{path.name}: {leftover}"
 
 
 async def test_without_prepared_statements_for_a_pooler_O5(database: str) -> None:

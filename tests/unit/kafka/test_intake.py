@@ -12,6 +12,7 @@ from shared.kafka.intake import (
     PartitionState,
     PauseReason,
     RetryDelay,
+    idle_poll_sec,
     pause_reason,
     plan_intake,
 )
@@ -41,6 +42,14 @@ def test_the_strongest_reason_counts(
     state: PartitionState, full: bool, failing: bool, stopping: bool, reason: PauseReason | None
 ) -> None:
     assert pause_reason(state, NOW, full=full, dead_letters_failing=failing, stopping=stopping) is reason
+
+
+def test_while_the_lane_is_paused_all_its_partitions_are() -> None:
+    states = {P0: PartitionState(), P1: PartitionState(LATER)}
+    plan = plan_intake(states, frozenset({P1}), NOW, resting=True)
+    assert (plan.pause, plan.resume) == ((P0,), ())
+    assert set(plan.reasons.values()) == {PauseReason.PAUSED}
+    assert plan_intake(states, frozenset({P0, P1}), NOW).resume == (P0,)
 
 
 def test_only_a_delayed_partition_is_paused_K6() -> None:
@@ -97,3 +106,12 @@ def test_a_buffer_holds_more_than_all_handlers_take_at_once() -> None:
 )
 def test_retry_delay_doubles_to_its_cap(attempt: int, jitter: float, seconds: float) -> None:
     assert RetryDelay(base_sec=1.0, cap_sec=10.0).after(attempt, jitter) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("quiet_sec", "has_work", "waits_sec"),
+    [(0.0, False, 0.1), (9.9, False, 0.1), (10.0, False, 0.5), (3600.0, False, 0.5), (3600.0, True, 0.1)],
+)
+def test_a_consumer_that_hears_nothing_looks_less_often(quiet_sec: float, has_work: bool, waits_sec: float) -> None:
+    """What is buffered or in flight is looked after as often as ever."""
+    assert idle_poll_sec(quiet_sec=quiet_sec, has_work=has_work) == waits_sec

@@ -102,6 +102,18 @@ async def test_refund_of_nothing_asks_nobody() -> None:
     assert buckets.refunded == [5]
 
 
+async def test_without_redis_each_process_uses_its_share_of_the_quota() -> None:
+    clock = Clock()
+    made = Pacer(None, {"smtp": Quota("smtp", 100.0)}, workers=2, retry_sec=1.0, clock=clock, sleep=clock.sleep)
+    granted = 0
+    while clock.now < 10.0:
+        granted += await made.take("smtp", 50, critical=False, patience_sec=2.0)
+    assert 490 <= granted <= 505, "50 a second, for ten seconds"
+    await made.refund("smtp", 5, critical=False)
+    await made.drain("smtp", 30.0, critical=False)
+    assert await made.take("smtp", 1, critical=False, patience_sec=2.0) == 0
+
+
 def test_local_bucket_never_passes_its_share() -> None:
     bucket = LocalBucket(Quota("twilio", 500.0, 150.0).share(5))
     granted = sum(bucket.take(100, now / 100, critical=True).granted for now in range(1001))
