@@ -23,8 +23,9 @@ class Provider(Generic[S]):
     """A provider as the registry knows it: name, channel, its settings model, and how to open a sender.
 
     `open` connects nothing yet; the sender lives as long as the context. platforms: for push, whose tokens it takes;
-    empty means all addresses of the channel. receipts: for providers that call back: what verifies and reads that, None
-    as long as the settings lack what verifying needs.
+    empty means all addresses of the channel. prefixes: how the addresses begin that it takes (`+90`), empty: all.
+    receipts: for providers that call back: what verifies and reads that, None as long as the settings lack what
+    verifying needs.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Provider(Generic[S]):
     settings: type[S]
     open: Callable[[S], AbstractAsyncContextManager[Sender]]
     platforms: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
     receipts: Callable[[S], ReceiptReader | None] | None = None
 
 
@@ -55,9 +57,15 @@ def providers() -> Mapping[str, Provider[Any]]:
 
 
 def _built_in() -> tuple[Provider[Any], ...]:
+    from shared.providers.email.mailgun.client import MAILGUN
+    from shared.providers.email.sendgrid.client import SENDGRID
+    from shared.providers.email.ses.client import SES
     from shared.providers.email.smtp.client import SMTP
     from shared.providers.push.apns.client import APNS
     from shared.providers.push.fcm.client import FCM
+    from shared.providers.push.webpush.client import WEB_PUSH
+    from shared.providers.sms.netgsm.client import NETGSM
     from shared.providers.sms.twilio.client import TWILIO
+    from shared.providers.sms.vonage.client import VONAGE
 
-    return (SMTP, APNS, FCM, TWILIO)
+    return (SMTP, SES, SENDGRID, MAILGUN, APNS, FCM, WEB_PUSH, TWILIO, VONAGE, NETGSM)

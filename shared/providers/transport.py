@@ -54,10 +54,13 @@ def _translated(error: RequestError) -> TransportError:
 
 
 @asynccontextmanager
-async def open_transport(*, ca_file: Path | None = None, http2: bool = True) -> AsyncIterator[Transport]:
+async def open_transport(
+    *, ca_file: Path | None = None, http2: bool = True, pinned: tuple[str, str] | None = None
+) -> AsyncIterator[Transport]:
     """A transport for the length of the block. ca_file: PEM of an authority trusted beside the well-known ones.
 
-    http2 is offered by ALPN; a server without it gets HTTP/1.1.
+    http2 is offered by ALPN; a server without it gets HTTP/1.1. pinned: a host and the address it is at, which no
+    name service is asked for; the certificate must still be the host's.
     """
     builder = (
         ClientBuilder()
@@ -72,5 +75,8 @@ async def open_transport(*, ca_file: Path | None = None, http2: bool = True) -> 
     )
     if ca_file is not None:
         builder = builder.add_root_certificate_pem(ca_file.read_bytes())  # noqa: ASYNC240  once, at start
+    if pinned is not None:
+        host, address = pinned
+        builder = builder.resolve(host, address, 0)  # 0: the port of the URL
     async with builder.build() as client:
         yield ReqwestTransport(client)

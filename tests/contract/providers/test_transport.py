@@ -24,7 +24,9 @@ each = pytest.mark.parametrize("opener", [open_transport, open_httpx_transport],
 
 
 @asynccontextmanager
-async def server(conduct: Conduct, context: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+async def server(
+    conduct: Conduct, context: ssl.SSLContext | None = None, *, host: str = "127.0.0.1"
+) -> AsyncIterator[str]:
     """A server of one conduct per connection; gives its base URL."""
     tasks: set[asyncio.Task[None]] = set()
 
@@ -41,9 +43,9 @@ async def server(conduct: Conduct, context: ssl.SSLContext | None = None) -> Asy
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    listening = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=context)
+    listening = await asyncio.start_server(connected, host, 0, ssl=context)
     scheme = "http" if context is None else "https"
-    yield f"{scheme}://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    yield f"{scheme}://{host}:{listening.sockets[0].getsockname()[1]}"
     listening.close()
     for task in tasks:
         task.cancel()
@@ -213,3 +215,23 @@ async def test_plain_server_behind_an_https_address_is_untrusted(opener: Opener)
     async with server(conduct) as url, opener() as transport:
         with pytest.raises(UntrustedError):
             await post(transport, url.replace("http://", "https://"))
+
+
+async def test_a_pinned_host_is_found_at_its_address_alone_and_must_still_be_itself(tmp_path: Path) -> None:
+    """P12: whoever checked an address calls that address, whatever the name leads to a moment later."""
+    seen: list[bytes] = []
+
+    async def conduct(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await request(reader))
+        writer.write(reply(b"201 Created"))
+        await writer.drain()
+
+    tls = credential.tls(tmp_path, datetime.now(UTC))
+    async with server(conduct, tls.server_context(), host="127.0.0.2") as url:
+        port = url.rpartition(":")[2]
+        async with open_transport(ca_file=tls.ca_file, pinned=("localhost", "127.0.0.2")) as transport:
+            assert (await transport.post(f"https://localhost:{port}/x", {}, b"x", timeout_sec=5.0)).status == 201
+        async with open_transport(ca_file=tls.ca_file, pinned=("push.example", "127.0.0.2")) as transport:
+            with pytest.raises(UntrustedError):
+                await transport.post(f"https://push.example:{port}/x", {}, b"x", timeout_sec=5.0)
+    assert len(seen) == 1

@@ -1,8 +1,7 @@
 """What goes to each provider: limits, fields, encodings. No sockets."""
 
-import email
-import email.policy
 import importlib
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,12 +19,12 @@ from pydantic import SecretStr
 
 from shared.core.ports import Prepared, Reply
 from shared.core.reference import DeliveryKey
-from shared.providers.email.smtp.mime import build as mail
 from shared.providers.push.apns.client import TransportCarrier
-from shared.providers.push.apns.request import RefusedError
-from shared.providers.push.apns.request import build as apns
+from shared.providers.push.apns.request import ApnsRequest, RefusedError
+from shared.providers.push.apns.request import build as build_apns
 from shared.providers.push.apns.token import ProviderToken
 from shared.providers.push.fcm.request import build as fcm
+from shared.providers.push.fcm.request import is_too_large
 from shared.providers.sms.twilio.client import form
 from shared.providers.sms.twilio.settings import TwilioSettings
 from shared.wire.channel import MessageClass
@@ -48,6 +47,10 @@ def message(content: dict[str, str], **changes: Any) -> Prepared:
         expires_at=NOW + timedelta(hours=1),
     )
     return replace(base, **changes)
+
+
+def apns(message: Prepared, topic: str) -> ApnsRequest:
+    return build_apns(message, topic, NOW)
 
 
 def push(title: str = "t", body: str = "b", **changes: Any) -> Prepared:
@@ -248,58 +251,82 @@ def test_twilio_validity_is_what_is_left_within_its_bounds(left_sec: float, vali
     assert parse_qs(form(sent, twilio_settings(), NOW))["ValidityPeriod"] == [validity]
 
 
-# ---------------------------------------------------------------- mail
+# ---------------------------------------------------------------- what a template may say beside its words
+
+RICH = {
+    "title": "t",
+    "body": "b",
+    "image": "https://cdn.example/a.png",
+    "sound": "bell.caf",
+    "badge": "3",
+    "threadId": "orders",
+    "data.orderNo": "98213",
+}
 
 
-def built(text: str = "Merhaba\n", subject: str = "Konu", html: str | None = None, **changes: Any) -> Any:
-    content = {"subject": subject, "text": text} | ({} if html is None else {"html": html})
-    sent = message(content, **{"address": "ayse@example.com", **changes})
-    return mail(sent, from_address="no-reply@shop.example", from_name="Mağaza, A.Ş.", now=NOW)
+def test_apns_takes_image_sound_badge_thread_and_data() -> None:
+    payload = apns(message(RICH), "app").payload
+    assert payload["aps"] == {
+        "alert": {"title": "t", "body": "b"},
+        "sound": "bell.caf",
+        "badge": 3,
+        "thread-id": "orders",
+        "mutable-content": 1,
+    }
+    assert (payload["image"], payload["orderNo"]) == ("https://cdn.example/a.png", "98213")
+    assert "sound" not in apns(message(RICH | {"sound": "none"}), "app").payload["aps"]
 
 
-def parsed(content: bytes) -> Any:
-    return email.message_from_bytes(content, policy=email.policy.default)
-
-
-def test_mail_headers_and_parts() -> None:
-    made = parsed(built(html="<p>Şimdi</p>", subject="Siparişiniz\r\nBcc: x@example.com kargoda").content)
-    assert made["From"] == '"Mağaza, A.Ş." <no-reply@shop.example>'
-    assert made["To"] == "ayse@example.com"
-    assert made["Subject"] == "Siparişiniz Bcc: x@example.com kargoda"
-    assert made["Bcc"] is None
-    assert made["Message-ID"] == f"<{KEY.reference}@shop.example>"
-    assert made["X-Ulak-Reference"] == KEY.reference
-    assert made["Auto-Submitted"] == "auto-generated"
-    assert made["Date"].datetime == NOW
-    assert made.get_content_type() == "multipart/alternative"
-    assert [part.get_content_type() for part in made.iter_parts()] == ["text/plain", "text/html"]
-    assert made.get_body(("html",)).get_content().strip() == "<p>Şimdi</p>"
-
-
-def test_campaign_mail_is_not_auto_submitted() -> None:
-    assert parsed(built(message_class=MessageClass.BULK).content)["Auto-Submitted"] is None
+def test_fcm_takes_image_sound_badge_and_data() -> None:
+    body = fcm(message(RICH, platform="ANDROID"), NOW)["message"]
+    assert body["notification"] == {"title": "t", "body": "b", "image": "https://cdn.example/a.png"}
+    assert body["android"]["notification"] == {"sound": "bell.caf", "notification_count": 3}
+    assert body["data"]["orderNo"] == "98213"
+    assert all(isinstance(value, str) for value in body["data"].values())
 
 
 @pytest.mark.parametrize(
-    ("address", "recipient", "smtputf8"),
+    ("ttl", "expiration", "fcm_ttl"),
     [
-        ("ayse@example.com", "ayse@example.com", False),
-        ("ayse@çiçek.example", "ayse@xn--iek-1lab.example", False),
-        ("ayşe@example.com", "ayşe@example.com", True),
+        pytest.param("0", "0", "0s", id="now-or-never"),
+        pytest.param("60", str(int(NOW.timestamp()) + 60), "60s", id="shorter-than-the-message-lives"),
+        pytest.param("86400", str(int(NOW.timestamp()) + 3600), "3600s", id="never-longer"),
     ],
 )
-def test_non_ascii_addresses_E2(address: str, recipient: str, smtputf8: bool) -> None:
-    made = built(address=address)
-    assert (made.recipient, made.needs_smtputf8) == (recipient, smtputf8)
-    assert f"To: {recipient}\r\n".encode() in made.content
+def test_a_template_may_have_a_push_service_keep_it_for_less(ttl: str, expiration: str, fcm_ttl: str) -> None:
+    sent = message({"title": "t", "body": "b", "ttl": ttl})
+    assert apns(sent, "app").headers["apns-expiration"] == expiration
+    assert fcm(sent, NOW)["message"]["android"]["ttl"] == fcm_ttl
+    web = fcm(replace(sent, platform="WEB"), NOW)["message"]["webpush"]
+    assert web["headers"]["TTL"] == fcm_ttl.removesuffix("s")
 
 
-TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]) | st.just("\n"), max_size=400)
+@pytest.mark.parametrize(("of_the_request", "expected"), [(None, "order-98213"), ("mine", "mine")])
+def test_a_templates_collapse_key_is_used_where_the_request_has_none(of_the_request: str | None, expected: str) -> None:
+    sent = message({"title": "t", "body": "b", "collapseKey": "order-98213"}, collapse_key=of_the_request)
+    assert apns(sent, "app").headers["apns-collapse-id"] == expected
+    assert fcm(sent, NOW)["message"]["android"]["collapse_key"] == expected
+    assert fcm(replace(sent, platform="WEB"), NOW)["message"]["webpush"]["headers"]["Topic"] == expected
+    assert "collapseKey" not in fcm(sent, NOW)["message"]["data"]
 
 
-@given(TEXTS)
-def test_text_arrives_identical_in_short_lines_E7(text: str) -> None:
-    content = built(text=text + "\n" + "ş" * 3000 + "\n.\n").content
-    assert all(len(line) <= 998 for line in content.split(b"\r\n"))
-    assert b"\n" not in content.replace(b"\r\n", b"")
-    assert parsed(content).get_content().replace("\r\n", "\n") == text + "\n" + "ş" * 3000 + "\n.\n"
+@pytest.mark.parametrize("key", ["sipariş 98213", "k" * 33])
+def test_a_topic_has_at_most_32_letters_of_base64url(key: str) -> None:
+    topic = fcm(push(collapse_key=key, platform="WEB"), NOW)["message"]["webpush"]["headers"]["Topic"]
+    assert re.fullmatch(r"[A-Za-z0-9_-]{32}", topic)
+
+
+@pytest.mark.parametrize(("extra", "too_large"), [(0, False), (1, True)])
+def test_fcm_limit_counts_notification_and_data_P7(extra: int, too_large: bool) -> None:
+    frame = fcm(push(body=""), NOW)["message"]
+    room = 4096 - len(orjson.dumps(frame["notification"])) - len(orjson.dumps(frame["data"]))
+    assert is_too_large(fcm(push(body="a" * (room + extra)), NOW)) is too_large
+
+
+def test_twilio_takes_the_templates_sender() -> None:
+    settings = TwilioSettings.model_validate(
+        {"account_sid": f"AC{'0' * 32}", "auth_token": SecretStr("t"), "messaging_service_sid": f"MG{'0' * 32}"}
+    )
+    fields = parse_qs(form(message({"text": "x", "senderId": "SHOP A"}), settings, NOW))
+    assert fields["From"] == ["SHOP A"]
+    assert "MessagingServiceSid" not in fields

@@ -1,6 +1,7 @@
 """Slots bound what is on the wire over all batches, and answer for each message once."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -110,3 +111,38 @@ async def test_window_is_asked_before_each_start() -> None:
 
 async def test_nothing_to_send_is_nothing() -> None:
     assert await Slots(1).send_each([], Wire().send, WINDOW) == []
+
+
+async def test_a_group_is_one_call_with_an_outcome_each() -> None:
+    calls: list[list[str]] = []
+
+    async def send(group: Sequence[Prepared], _deadline_sec: float) -> Sequence[Outcome]:
+        calls.append([message.address for message in group])
+        return [Accepted(message.address) for message in group]
+
+    one, two, three, four = messages(4)
+    outcomes = await Slots(1).send_groups([[one], [two, three], [four]], send, WINDOW)
+    assert calls == [["0"], ["1", "2"], ["3"]]
+    assert outcomes == [Accepted("0"), Accepted("1"), Accepted("2"), Accepted("3")]
+
+
+async def test_surprise_is_ambiguous_for_its_group_alone() -> None:
+    async def send(group: Sequence[Prepared], _deadline_sec: float) -> Sequence[Outcome]:
+        if len(group) == 2:
+            raise LookupError
+        return [Accepted(message.address) for message in group]
+
+    one, two, three = messages(3)
+    surprise = Ambiguous("surprise: LookupError", unrecognised=True)
+    assert await Slots(2).send_groups([[one, two], [three]], send, WINDOW) == [surprise, surprise, Accepted("2")]
+
+
+async def test_a_group_that_may_not_start_is_not_sent_as_a_whole() -> None:
+    open_for = iter([True, False])
+
+    async def send(group: Sequence[Prepared], _deadline_sec: float) -> Sequence[Outcome]:
+        return [Accepted(message.address) for message in group]
+
+    one, two, three = messages(3)
+    outcomes = await Slots(1).send_groups([[one], [two, three]], send, SendWindow(5.0, lambda: next(open_for)))
+    assert [type(outcome) for outcome in outcomes] == [Accepted, NotSent, NotSent]

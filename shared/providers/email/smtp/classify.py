@@ -26,6 +26,7 @@ class Phase(StrEnum):
 
     CONNECT = "connect"
     GREETING = "greeting"
+    TLS = "tls"
     AUTH = "auth"
     MAIL = "mail"
     RCPT = "rcpt"
@@ -33,7 +34,7 @@ class Phase(StrEnum):
     END = "end"
 
 
-_SESSION: Final = frozenset({Phase.CONNECT, Phase.GREETING, Phase.AUTH})
+_SESSION: Final = frozenset({Phase.CONNECT, Phase.GREETING, Phase.TLS, Phase.AUTH})
 _ENHANCED: Final = re.compile(r"^([245]\.\d{1,3}\.\d{1,3})\b")
 _QUEUE_ID: Final = re.compile(r"queued as ([A-Za-z0-9.\-_]{1,128})", re.IGNORECASE)
 
@@ -45,6 +46,7 @@ _OUR_SIDE: Final = frozenset({530, 534, 535, 538, 454})
 """Authentication wanted, too weak, wrong, or TLS needed: nothing about this message."""
 _TOO_BIG: Final = 552
 _BAD_SEQUENCE: Final = 503
+_CLOSING: Final = 421
 
 
 def enhanced(text: str) -> str | None:
@@ -68,7 +70,8 @@ def classify(phase: Phase, code: int, text: str) -> Outcome:
     if 400 <= code < 500:
         if status in _RATE:
             return Throttled(Scope.DOMAIN, detail)
-        return Transient(detail, not_processed=True)
+        # Greylisting, a full mailbox: theirs alone. That the server closes says something about the server.
+        return Transient(detail, not_processed=True, of_target=phase is Phase.RCPT and code != _CLOSING)
     if 500 <= code < 600:
         return _refused(phase, code, status, detail)
     return Ambiguous(detail, unrecognised=True)
@@ -80,7 +83,7 @@ def _refused(phase: Phase, code: int, status: str | None, detail: str) -> Outcom
     if code == _BAD_SEQUENCE:
         return Transient(detail, not_processed=True)  # our session is out of step; a fresh one is not
     if phase is Phase.MAIL and code != _TOO_BIG:
-        return ProviderDown(detail)  # our sender is refused, whoever the recipient is
+        return ProviderDown(detail, whole_account=False)  # our sender is refused, whoever the recipient is
     if phase is Phase.RCPT and status in _NO_MAILBOX:
         return TargetGone(detail)
     # A bare 550 at RCPT is "no mailbox, no access, or policy" (RFC 5321): too little to suppress an address for.

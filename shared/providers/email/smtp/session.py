@@ -1,145 +1,149 @@
-"""One kept SMTP connection, by aiosmtplib; every phase has its limit and every end its outcome."""
+"""One kept SMTP connection: mail after mail, in as few round trips as the relay allows."""
 
-import re
+import asyncio
 import ssl
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import aiosmtplib
-from aiosmtplib.protocol import normalize_message_line_endings
 
-from shared.core.outcome import Outcome, Permanent, ProviderDown
+from shared.core.outcome import Outcome, Permanent
+from shared.providers.email.mime import Mail
 from shared.providers.email.smtp.classify import Phase, classify, lost
-from shared.providers.email.smtp.mime import Mail
+from shared.providers.email.smtp.dialogue import Asked, Dialogue, Reply
+from shared.providers.email.smtp.handshake import connect
 from shared.providers.email.smtp.settings import SmtpSettings
+from shared.providers.email.smtp.transaction import GOODBYE, Verdict, envelope, verdict
 
-_LEADING_DOT: Final = re.compile(rb"(?m)^\.")
-_START_INPUT: Final = 354
-_GOODBYE: Final = 421
+DATA_END_SEC: Final = 600.0
+"""The longest wait for the reply to the final dot (RFC 5321 section 4.5.3.2.6); a lane's deadline may come before."""
+
+_GOODBYE_SEC: Final = 1.0
 
 
-class DialogueError(Exception):
-    """The dialogue ended early: `outcome` says what that means, `over` that the connection is of no more use."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one mail: an outcome per recipient, in order.
 
-    def __init__(self, outcome: Outcome, *, phase: Phase, over: bool) -> None:
-        super().__init__(str(outcome))
-        self.outcome = outcome
-        self.phase = phase
-        self.over = over
+    stale: the connection had ended before it took anything, so that the mail may go over another one at once.
+    """
+
+    outcomes: Sequence[Outcome]
+    stale: bool = False
 
 
 class Session:
-    """A connection with greeting, TLS and login behind it. One mail at a time."""
+    """A connection with greeting, TLS and login behind it.
+
+    With a relay that offers PIPELINING (RFC 2920), MAIL, RCPT and DATA are one write, and may be on their way while the
+    mail before waits for its last reply. Else every command waits for its reply, and every mail for the one before.
+    """
 
     def __init__(self, client: aiosmtplib.SMTP, command_timeout_sec: float) -> None:
-        self._client = client
+        """Takes the connection over from client, which is connected."""
+        assert client.transport is not None
+        self._dialogue = Dialogue(client.transport)
         self._command_timeout_sec = command_timeout_sec
+        self._turn = asyncio.Lock()
         self.used_at = time.monotonic()
         self.mails = 0
+        """How many are on their way, or wait for their turn."""
+        self.pipelining: Final = client.supports_extension("pipelining")
+        self.smtputf8: Final = client.supports_extension("smtputf8")
+        self._announces_size = client.supports_extension("size")
+        size = client.esmtp_extensions.get("size", "")
+        self.size_limit: Final = int(size) if size.isascii() and size.isdigit() else 0
+        """The largest mail it takes, in bytes; 0: it does not say (RFC 1870 section 3)."""
 
     @classmethod
     async def open(cls, settings: SmtpSettings, context: ssl.SSLContext) -> "Session":
-        """Connect, greet, start TLS, log in; DialogueError with the outcome otherwise."""
-        client = aiosmtplib.SMTP(
-            hostname=settings.host,
-            port=settings.port,
-            local_hostname=settings.helo_name,
-            timeout=settings.connect_timeout_sec,
-            use_tls=settings.security == "tls",
-            start_tls=settings.security == "starttls",
-            tls_context=context if settings.security != "none" else None,
-            username=settings.username,
-            password=None if settings.password is None else settings.password.get_secret_value(),
-        )
-        try:
-            await client.connect()
-            await client.ehlo() if client.is_ehlo_or_helo_needed else None
-        except aiosmtplib.SMTPAuthenticationError as error:
-            raise DialogueError(classify(Phase.AUTH, error.code, error.message), phase=Phase.AUTH, over=True) from error
-        except aiosmtplib.SMTPResponseException as error:
-            outcome = classify(Phase.GREETING, error.code, error.message)
-            raise DialogueError(outcome, phase=Phase.GREETING, over=True) from error
-        except (ssl.SSLError, aiosmtplib.SMTPNotSupported) as error:
-            down = ProviderDown("TLS or login not possible: check ULAK_SMTP_SECURITY and ULAK_SMTP_CA_FILE")
-            raise DialogueError(down, phase=Phase.CONNECT, over=True) from error
-        except (aiosmtplib.SMTPException, OSError) as error:
-            if isinstance(error.__cause__, ssl.SSLError):
-                down = ProviderDown("TLS failed: check ULAK_SMTP_SECURITY and ULAK_SMTP_CA_FILE")
-                raise DialogueError(down, phase=Phase.CONNECT, over=True) from error
-            raise DialogueError(lost(Phase.CONNECT, _kind(error)), phase=Phase.CONNECT, over=True) from error
-        return cls(client, settings.command_timeout_sec)
+        """As of `connect`."""
+        return cls(await connect(settings, context), settings.command_timeout_sec)
 
-    async def deliver(self, mail: Mail, deadline: float) -> Outcome:
-        """MAIL, RCPT, DATA, content; the outcome of the last reply, or DialogueError with the one that ended it.
+    @property
+    def closing(self) -> bool:
+        """Whether it takes no more mail: given up here, or ended by the server, as it may after a while (E4)."""
+        return self._dialogue.closing
 
-        deadline: `time.monotonic()` by which the outcome is due; no command waits beyond it.
+    async def deliver(self, mail: Mail, deadline: float) -> Answer:
+        """One transaction: MAIL, RCPT for each recipient in order, DATA and the content once.
+
+        Who is refused at RCPT has that reply as outcome and stops nobody else; all others share what MAIL, DATA or the
+        end was answered. A mail that nobody may have is not sent. deadline: `time.monotonic()` by which the outcomes
+        are due; no command waits beyond it. What gets out of step ends the connection, but not before the mail ahead
+        has its last reply; the one behind, of which nothing was taken, is stale.
         """
-        options = []
-        if mail.needs_smtputf8:
-            if not self._client.supports_extension("smtputf8"):
-                refused = Permanent("the relay takes no non-ASCII local part (SMTPUTF8)", dead_letter=False)
-                raise DialogueError(refused, phase=Phase.MAIL, over=False)
-            options = [b"SMTPUTF8"]
+        recipients = len(mail.recipients)
+        if 0 < self.size_limit < len(mail.content):
+            return Answer([too_large(len(mail.content), self.size_limit)] * recipients)
         self.mails += 1
-        encoding = "utf-8" if mail.needs_smtputf8 else "ascii"
-        await self._command(Phase.MAIL, deadline, b"MAIL", b"FROM:<" + mail.sender.encode("ascii") + b">", *options)
-        await self._command(Phase.RCPT, deadline, b"RCPT", b"TO:<" + mail.recipient.encode(encoding) + b">")
-        await self._command(Phase.DATA, deadline, b"DATA")
-        code, text = await self._content(mail.content, deadline)
-        outcome = classify(Phase.END, code, text)
-        if code == _GOODBYE:
-            raise DialogueError(outcome, phase=Phase.END, over=True)
-        self.used_at = time.monotonic()
-        return outcome
-
-    async def reset(self) -> bool:
-        """Forget the mail begun (RSET); False if the connection is of no more use."""
         try:
-            await self._client.rset(timeout=self._command_timeout_sec)
-        except (aiosmtplib.SMTPException, OSError):
-            return False
-        return True
+            async with self._turn:
+                found = await self._envelope(mail, deadline)
+                if found.rest is not None:
+                    await self._withdraw(found, deadline)
+                    return Answer(found.outcomes(recipients, found.rest), stale=found.stale)
+                end = self._ask(_dotted(mail.content), deadline, within_sec=DATA_END_SEC)
+                if not self.pipelining:
+                    await end.answered()
+            replies = await end.answered()
+        finally:
+            self.mails -= 1
+            self.used_at = time.monotonic()
+        if not replies:
+            return Answer(found.outcomes(recipients, lost(Phase.END, end.why)))
+        if replies[0].code == GOODBYE:
+            self.abandon()
+        return Answer(found.outcomes(recipients, classify(Phase.END, replies[0].code, replies[0].text)))
+
+    async def _envelope(self, mail: Mail, deadline: float) -> Verdict:
+        """What is answered up to the go-ahead for the content, or to where the mail ends."""
+        commands = envelope(mail, announces_size=self._announces_size)
+        if self.pipelining:
+            commands = [b"".join(commands)]
+        replies: list[Reply] = []
+        found = Verdict({})
+        for command in commands:
+            asked = self._ask(command, deadline, replies=command.count(b"\r\n"))
+            replies += await asked.answered()
+            found = verdict(len(mail.recipients), replies, asked.why)
+            if found.rest is not None:
+                break
+        return found
+
+    async def _withdraw(self, found: Verdict, deadline: float) -> None:
+        """Leave the connection ready for the next mail, or leave it."""
+        if found.over:
+            self.abandon()
+            return
+        # A relay that wants content for nobody gets none (RFC 2920 section 3.1); another is told to forget the mail.
+        asked = self._ask(b".\r\n" if found.wants_content else b"RSET\r\n", deadline)
+        replies = await asked.answered()
+        if not replies or not (found.wants_content or 200 <= replies[0].code < 300):
+            self.abandon()
 
     def abandon(self) -> None:
-        """Close without a word."""
-        self._client.close()
+        """Take no more mail; close without a word, once the mail that waits for its last reply has it."""
+        self._dialogue.leave()
 
     async def quit(self) -> None:
         """Say goodbye if that is still possible; close."""
-        try:
-            await self._client.quit(timeout=1.0)
-        except (aiosmtplib.SMTPException, OSError):
-            self._client.close()  # the server was quicker
+        await self._ask(b"QUIT\r\n", time.monotonic() + _GOODBYE_SEC).answered()
+        self.abandon()
 
-    async def _command(self, phase: Phase, deadline: float, *words: bytes) -> None:
-        timeout_sec = min(self._command_timeout_sec, deadline - time.monotonic())
-        if timeout_sec <= 0:
-            raise DialogueError(lost(phase, "deadline"), phase=phase, over=True)
-        try:
-            reply = await self._client.execute_command(*words, timeout=timeout_sec)
-        except (aiosmtplib.SMTPException, OSError) as error:
-            raise DialogueError(lost(phase, _kind(error)), phase=phase, over=True) from error
-        expected = reply.code == _START_INPUT if phase is Phase.DATA else 250 <= reply.code <= 251
-        if not expected:
-            raise DialogueError(classify(phase, reply.code, reply.message), phase=phase, over=reply.code == _GOODBYE)
-
-    async def _content(self, content: bytes, deadline: float) -> tuple[int, str]:
-        protocol = self._client.protocol
-        if protocol is None:
-            raise DialogueError(lost(Phase.DATA, "disconnected"), phase=Phase.DATA, over=True)
-        stuffed = _LEADING_DOT.sub(b"..", normalize_message_line_endings(content))
-        try:
-            # aiosmtplib's data() has one limit for the command and the content, and one error for both replies.
-            protocol.write(stuffed + b".\r\n")
-            reply = await protocol.read_response(timeout=max(0.001, deadline - time.monotonic()))
-        except (aiosmtplib.SMTPException, OSError) as error:
-            raise DialogueError(lost(Phase.END, _kind(error)), phase=Phase.END, over=True) from error
-        return reply.code, reply.message
+    def _ask(self, commands: bytes, deadline: float, *, replies: int = 1, within_sec: float | None = None) -> Asked:
+        limit_sec = self._command_timeout_sec if within_sec is None else within_sec
+        return self._dialogue.ask(commands, replies, within_sec=limit_sec, deadline=deadline)
 
 
-def _kind(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "timed out"
-    if isinstance(error, aiosmtplib.SMTPConnectError):
-        return "not reachable"
-    return "disconnected"
+def too_large(size: int, limit: int) -> Permanent:
+    """What a mail is that the relay's EHLO excludes (RFC 1870 section 6.1: not even begun)."""
+    return Permanent(f"552 5.3.4: the mail has {size} bytes and the relay takes {limit}: send a link instead")
+
+
+def _dotted(content: bytes) -> bytes:
+    """Content as DATA takes it, with its end (RFC 5321 section 4.5.2)."""
+    doubled = content.replace(b"\r\n.", b"\r\n..")
+    return (b"." if doubled.startswith(b".") else b"") + doubled + b".\r\n"

@@ -25,8 +25,8 @@ EXPIRED_TOKEN: Final = "ExpiredProviderToken"  # noqa: S105  a reason's name
 
 REASONS: Final[Mapping[str, Outcome]] = {
     # A burst of these means the wrong environment or app, not a thousand dead devices: nothing is switched off (P6).
-    "BadDeviceToken": Permanent("BadDeviceToken", dead_letter=False),
-    "DeviceTokenNotForTopic": Permanent("DeviceTokenNotForTopic", dead_letter=False),
+    "BadDeviceToken": Permanent("BadDeviceToken", dead_letter=False, of_account=True),
+    "DeviceTokenNotForTopic": Permanent("DeviceTokenNotForTopic", dead_letter=False, of_account=True),
     "ExpiredToken": TargetGone("ExpiredToken"),
     "Unregistered": TargetGone("Unregistered"),
     "BadCollapseId": Permanent("BadCollapseId"),
@@ -38,9 +38,9 @@ REASONS: Final[Mapping[str, Outcome]] = {
     "MissingDeviceToken": Permanent("MissingDeviceToken"),
     "PayloadEmpty": Permanent("PayloadEmpty"),
     "PayloadTooLarge": Permanent("PayloadTooLarge"),
-    "BadTopic": ProviderDown("BadTopic"),
-    "MissingTopic": ProviderDown("MissingTopic"),
-    "TopicDisallowed": ProviderDown("TopicDisallowed"),
+    "BadTopic": ProviderDown("BadTopic", whole_account=False),
+    "MissingTopic": ProviderDown("MissingTopic", whole_account=False),
+    "TopicDisallowed": ProviderDown("TopicDisallowed", whole_account=False),
     "BadCertificate": ProviderDown("BadCertificate"),
     "BadCertificateEnvironment": ProviderDown("BadCertificateEnvironment"),
     "BadEnvironmentKeyIdInToken": ProviderDown("BadEnvironmentKeyIdInToken"),

@@ -6,18 +6,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-from shared.core.outcome import Ambiguous, Outcome, Permanent, ProviderDown, Transient
-from shared.core.ports import (
-    Prepared,
-    Reply,
-    ReplyLostError,
-    Sender,
-    SendWindow,
-    Transport,
-    TransportError,
-    UnsentError,
-    UntrustedError,
-)
+from shared.core.outcome import Outcome, Permanent
+from shared.core.ports import Prepared, Reply, Sender, SendWindow, Transport, TransportError
 from shared.providers.push.apns.classify import EXPIRED_TOKEN, classify, reason_of
 from shared.providers.push.apns.request import ApnsRequest, RefusedError, build
 from shared.providers.push.apns.settings import ApnsSettings
@@ -25,6 +15,7 @@ from shared.providers.push.apns.token import ProviderToken
 from shared.providers.registry import Provider
 from shared.providers.slots import Slots
 from shared.providers.transport import open_transport
+from shared.providers.unanswered import unanswered
 
 NAME: Final = "apns"
 
@@ -56,25 +47,12 @@ class ApnsSender:
 
     async def _send_one(self, message: Prepared, deadline_sec: float) -> Outcome:
         try:
-            reply = await self._carry(build(message, self._topic), deadline_sec)
+            reply = await self._carry(build(message, self._topic, self._clock()), deadline_sec)
         except RefusedError as error:
             return Permanent(str(error))
         except TransportError as error:
             return unanswered(error)
         return classify(reply, self._clock())
-
-
-def unanswered(error: TransportError) -> Outcome:
-    """What a missing reply means for a push."""
-    match error:
-        case UntrustedError():
-            return ProviderDown(str(error))
-        case UnsentError():
-            return Transient(str(error), not_processed=True)
-        case ReplyLostError():
-            return Ambiguous(str(error))
-        case _:
-            raise error
 
 
 class TransportCarrier:

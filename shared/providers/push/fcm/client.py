@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-from shared.core.outcome import Ambiguous, Outcome, ProviderDown, Transient
+from shared.core.outcome import Ambiguous, Outcome, Permanent, ProviderDown, Transient
 from shared.core.ports import (
     Prepared,
     Reply,
@@ -21,7 +21,7 @@ from shared.core.ports import (
 )
 from shared.providers.push.fcm.classify import classify, error_code
 from shared.providers.push.fcm.credential import AccessToken
-from shared.providers.push.fcm.request import build
+from shared.providers.push.fcm.request import MAX_PAYLOAD_BYTES, build, is_too_large
 from shared.providers.push.fcm.settings import FcmSettings
 from shared.providers.registry import Provider
 from shared.providers.slots import Slots
@@ -55,7 +55,10 @@ class FcmSender:
         return await self._slots.send_each(batch, self._send_one, window)
 
     async def _send_one(self, message: Prepared, deadline_sec: float) -> Outcome:
-        body = orjson.dumps(build(message, self._clock()))
+        request = build(message, self._clock())
+        body = orjson.dumps(request)
+        if len(body) > MAX_PAYLOAD_BYTES and is_too_large(request):
+            return Permanent(f"payload over {MAX_PAYLOAD_BYTES:,} bytes: shorten title, body, url or data")
         try:
             reply = await self._post(body, deadline_sec)
         except UntrustedError as error:

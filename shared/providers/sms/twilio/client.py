@@ -3,13 +3,15 @@
 import base64
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 from urllib.parse import quote_plus, urlencode
 
-from shared.core.outcome import Ambiguous, Outcome, Permanent, ProviderDown, Transient
+from shared.core.outcome import Accepted, Ambiguous, Outcome, Permanent, ProviderDown, Transient
 from shared.core.ports import Prepared, ReplyLostError, Sender, SendWindow, Transport, UnsentError, UntrustedError
+from shared.core.segment import TWILIO_ENCODINGS, segments
 from shared.providers.registry import Provider
 from shared.providers.slots import Slots
 from shared.providers.sms.twilio.classify import classify
@@ -20,6 +22,7 @@ from shared.providers.transport import open_transport
 NAME: Final = "twilio"
 MAX_BODY_CHARACTERS: Final = 1600
 """Twilio refuses longer ones (21617); known before sending, so nothing is spent on it."""
+_QUOTED: Final = tuple(quote_plus(bytes((byte,))) for byte in range(256))
 MAX_VALIDITY_SEC: Final = 36_000
 """Twilio, "ValidityPeriod": 1 to 36,000 s; how long it may queue a message before giving it up."""
 
@@ -70,25 +73,38 @@ class TwilioSender:
             return Transient(str(error), not_processed=True)
         except ReplyLostError as error:
             return Ambiguous(str(error))
-        return classify(reply, self._clock())
+        outcome = classify(reply, self._clock())
+        if isinstance(outcome, Accepted):
+            parts = segments(message.content["text"], TWILIO_ENCODINGS).count
+            return replace(outcome, cost=self._settings.cost(message.address, parts))
+        return outcome
 
 
 def form(message: Prepared, settings: TwilioSettings, now: datetime) -> str:
     """The request's form. ValidityPeriod is what is left of the message's life, so that no code arrives too late."""
     left_sec = int((message.expires_at - now).total_seconds())
     validity_sec = min(MAX_VALIDITY_SEC, max(1, left_sec))
+    sender_id = settings.sender(message.address, message.content.get("senderId"))
     callback = ""
     if settings.public_callback_url is not None:
         # The reference is URL-safe as it is, and quoting it would be a third of the form's cost.
         callback = f"{_callback(settings.public_callback_url)}{message.key.reference}%26attempt%3D{message.attempt}"
     return (
-        f"To={quote_plus(message.address)}&Body={quote_plus(message.content['text'])}&ValidityPeriod={validity_sec}"
-        f"{_sender(settings.messaging_service_sid, settings.from_number)}{callback}"
+        f"To={_quoted(message.address)}&Body={_quoted(message.content['text'])}&ValidityPeriod={validity_sec}"
+        f"{_sender(settings.messaging_service_sid, settings.from_number, sender_id)}{callback}"
     )
 
 
+def _quoted(text: str) -> str:
+    """As `quote_plus`, in half its time: most of a form's cost is quoting its text."""
+    return "".join([_QUOTED[byte] for byte in text.encode()])
+
+
 @lru_cache(maxsize=16)
-def _sender(messaging_service_sid: str | None, from_number: str | None) -> str:
+def _sender(messaging_service_sid: str | None, from_number: str | None, sender_id: str | None) -> str:
+    """The template's own sender before the installation's: Twilio takes From also where a service is set up."""
+    if sender_id is not None:
+        return f"&{urlencode({'From': sender_id})}"
     if messaging_service_sid is not None:
         return f"&{urlencode({'MessagingServiceSid': messaging_service_sid})}"
     return f"&{urlencode({'From': from_number})}"

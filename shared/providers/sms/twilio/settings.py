@@ -1,21 +1,23 @@
 """Twilio's settings (`ULAK_TWILIO_*`)."""
 
+from pathlib import Path
 from typing import Self
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from shared.providers.settings import ProviderSettings
+from shared.providers.sms.settings import SmsSettings
 from shared.runtime.settings import settings_config
 
 
-class TwilioSettings(ProviderSettings):
+class TwilioSettings(SmsSettings):
     """One Twilio account. Sender number or messaging service: one of the two."""
 
     model_config = SettingsConfigDict(**settings_config("ULAK_TWILIO_"), populate_by_name=True)
 
     account_sid: str | None = Field(default=None, pattern=r"^AC[0-9a-fA-F]{32}$", description="Account SID (AC...).")
     auth_token: SecretStr | None = Field(default=None, description="Auth token of the account.")
+    auth_token_file: Path | None = Field(default=None, description="File with the auth token, instead.")
     from_number: str | None = Field(default=None, description="Sender: a number in E.164 or an alphanumeric id.")
     messaging_service_sid: str | None = Field(default=None, description="Messaging service (MG...), not a number.")
     base_url: str = Field(default="https://api.twilio.com", description="Where the REST API is.")
