@@ -10,6 +10,7 @@ from typing import Final
 from services.workers.lanes import (
     STRATEGIES,
     Configured,
+    Opener,
     Shared,
     chosen_lanes,
     consume,
@@ -17,24 +18,36 @@ from services.workers.lanes import (
     quotas,
     report_providers,
 )
-from services.workers.settings import WorkerSettings
+from services.workers.settings import BreakerSettings, WorkerSettings
+from services.workers.share import Shares
+from shared.content.render import Renderer
+from shared.delivery.email import EmailPreparation
+from shared.delivery.mail import MailMaker
+from shared.delivery.opening import Opening
+from shared.delivery.settings import EmailSettings
 from shared.kafka.consumer import Consumer
 from shared.kafka.metrics import MetricsObserver
 from shared.kafka.producer import Producer
 from shared.kafka.settings import KafkaSettings
+from shared.postgres.catalogue import CatalogueCache
+from shared.postgres.control_watch import watching
 from shared.postgres.pool import Pool, open_pool
+from shared.postgres.provider import ProviderEvents
 from shared.postgres.schema import require_schema
 from shared.postgres.settings import PostgresSettings
 from shared.providers.registry import providers
+from shared.redis_store.breaker import Breakers, BreakerScript, kept_current
 from shared.redis_store.client import open_redis
 from shared.redis_store.pacer import Pacer
 from shared.redis_store.settings import RedisSettings
 from shared.redis_store.token_bucket import TokenBuckets
 from shared.runtime.garbage import collect_rarely
-from shared.runtime.keyring import KeyRingSettings, load_ring_source
+from shared.runtime.keyring import KeyRingSettings, RingSource, load_ring_source, refreshed
 from shared.runtime.service import Check, Stop, run, serve_health
-from shared.runtime.settings import HealthSettings, load
-from shared.wire.channel import DEFAULT_CHANNELS, Lane, MessageClass
+from shared.runtime.settings import HealthSettings, LinkSettings, LocaleSettings, load
+from shared.storage.client import open_storage
+from shared.storage.settings import StorageSettings
+from shared.wire.channel import DEFAULT_CHANNELS, EMAIL, Lane, MessageClass
 from shared.wire.message import DeliveryHint
 
 _POOL_CLASS: Final = {MessageClass.LOW: MessageClass.BULK}
@@ -53,6 +66,27 @@ async def _open_pools(lanes: Sequence[Lane], settings: WorkerSettings, stack: As
     return {lane.name: by_class[_POOL_CLASS.get(lane.message_class, lane.message_class)] for lane in lanes}
 
 
+async def _openers(
+    lanes: Sequence[Lane], pools: Mapping[str, Pool], ring: RingSource, stack: AsyncExitStack
+) -> Mapping[str, Opener]:
+    """By channel. What makes mails is opened once, and only where e-mail is served."""
+    openers: dict[str, Opener] = {lane.channel: lambda _store: Opening(ring) for lane in lanes}
+    if EMAIL.name in openers:
+        most_urgent = min((lane for lane in lanes if lane.channel == EMAIL.name), key=lambda lane: lane.message_class)
+        defaults = load(LocaleSettings)
+        maker = MailMaker(
+            CatalogueCache(pools[most_urgent.name]),
+            Renderer(default_zone=defaults.time_zone),
+            await stack.enter_async_context(open_storage(load(StorageSettings))),
+            ring,
+            default_locale=defaults.locale,
+            limits=load(EmailSettings),
+            public_url=load(LinkSettings).public_url,
+        )
+        openers[EMAIL.name] = lambda store: EmailPreparation(store, maker, ring)
+    return openers
+
+
 async def serve(lanes: Sequence[Lane], stop: Stop) -> None:
     """Work the lanes until stop."""
     settings, kafka, redis_settings = load(WorkerSettings), load(KafkaSettings), load(RedisSettings)
@@ -64,8 +98,9 @@ async def serve(lanes: Sequence[Lane], stop: Stop) -> None:
         if provider.channel in channels
     ]
     configured = [entry for entry in found if entry.settings.configured]
-    report_providers(lanes, configured)
+    report_providers(lanes, configured, settings)
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(refreshed(ring))
         observer = MetricsObserver()
         publisher = await stack.enter_async_context(Producer.open(kafka, name="workers", observer=observer))
         redis = await stack.enter_async_context(open_redis(redis_settings))
@@ -77,7 +112,35 @@ async def serve(lanes: Sequence[Lane], stop: Stop) -> None:
             workers=settings.count,
             retry_sec=redis_settings.retry_sec,
         )
-        shared = Shared(settings, kafka, publisher, observer, pacer, ring, version("ulak"), stop)
+        watch = await stack.enter_async_context(watching(next(iter(pools.values()))))
+        policy = load(BreakerSettings).policy
+        breakers = Breakers(
+            BreakerScript(redis, redis_settings.key_prefix, policy),
+            policy,
+            told=ProviderEvents(next(iter(pools.values()))),
+            retry_sec=redis_settings.retry_sec,
+        )
+        await stack.enter_async_context(kept_current(breakers))
+        openers = await _openers(lanes, pools, ring, stack)
+        zone = load(LocaleSettings).time_zone
+        classes = {lane.message_class for lane in lanes}
+        shares = Shares(classes, settings.slots) if len(classes) > 1 else None
+        shared = Shared(
+            settings=settings,
+            shares=shares,
+            kafka=kafka,
+            publisher=publisher,
+            observer=observer,
+            pacer=pacer,
+            breakers=breakers,
+            watch=watch,
+            openers=openers,
+            channels=DEFAULT_CHANNELS,
+            rings=ring,
+            service_version=version("ulak"),
+            default_zone=zone,
+            stop=stop,
+        )
         consumers: list[Consumer[DeliveryHint]] = []
         for lane in lanes:
             strategy = STRATEGIES[lane.channel]

@@ -1,10 +1,10 @@
-"""How a channel's lanes are worked: which provider a delivery goes to. One `strategy.py` per channel's folder."""
+"""How a channel's lanes are worked: which providers its deliveries go to. One `strategy.py` per channel's folder."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.delivery.pipeline import Route
+from shared.delivery.order import LaneOrder, Order, in_turn, only
 from shared.providers.registry import Provider
 
 
@@ -12,19 +12,23 @@ from shared.providers.registry import Provider
 class Strategy:
     """One channel's way.
 
-    route(providers) gives the choice among the channel's configured providers, in the registry's order. It always names
-    one, also where none is configured: the pipeline then says which is missing, and the delivery waits.
+    fallback: whom to ask for where no configured provider takes a platform ('' for all others), so that the worker can
+    say which provider is missing while the delivery waits.
     """
 
     channel: str
-    route: Callable[[Sequence[Provider[Any]]], Route]
+    fallback: Mapping[str, str]
 
-
-def first_of(fallback: str) -> Callable[[Sequence[Provider[Any]]], Route]:
-    """The first configured provider for every delivery; `fallback` is the one to ask for when there is none."""
-
-    def route(providers: Sequence[Provider[Any]]) -> Route:
-        name = providers[0].name if providers else fallback
-        return lambda _row: name
-
-    return route
+    def order(self, providers: Sequence[Provider[Any]], wanted: Order | None = None) -> LaneOrder:
+        """Of the channel's configured providers, in the registry's order: as wanted, or one after the other."""
+        order = in_turn([provider.name for provider in providers]) if wanted is None else wanted
+        return LaneOrder(
+            {
+                platform: only(
+                    order, {each.name for each in providers if not each.platforms or platform in each.platforms}
+                )
+                for platform in self.fallback
+            },
+            self.fallback,
+            {each.name: each.prefixes for each in providers if each.prefixes},
+        )

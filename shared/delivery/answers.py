@@ -6,6 +6,7 @@ from typing import Final
 
 from shared.core.outcome import Outcome
 from shared.core.ports import Prepared, Sender, SendWindow
+from shared.delivery.envelope import bounds, parts
 
 _PARTS: Final = 10
 """Into so many parts a claim is cut at most: a call that is never answered holds up its part alone."""
@@ -19,13 +20,13 @@ async def answers(
 ) -> AsyncGenerator[tuple[Sequence[int], Sequence[Outcome]], None]:
     """Send a claim; yields positions in the batch, ascending, with their outcomes, until each has had its one.
 
+    Recipients of one message are never parted: their outcomes come together.
+
     Close it (`aclosing`): what is left on the wire then is cancelled, as `Sender.send` is.
     """
-    size = max(_PART_AT_LEAST, -(-len(batch) // _PARTS))
-    running = {
-        asyncio.create_task(sender.send(batch[start : start + size], window)): start
-        for start in range(0, len(batch), size)
-    }
+    messages = len(bounds(batch)) - 1
+    size = max(_PART_AT_LEAST, -(-messages // _PARTS))
+    running = {asyncio.create_task(sender.send(batch[start:end], window)): start for start, end in parts(batch, size)}
     try:
         while running:
             done, _ = await asyncio.wait(running, timeout=_TOGETHER_SEC)

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from shared.core.cost import Cost
 from shared.core.lifecycle import DeliveryStatus, Reason
 from shared.core.outcome import (
     Accepted,
     Ambiguous,
+    FileUnread,
     NotSent,
     Outcome,
     Permanent,
@@ -59,6 +61,7 @@ class Record(NamedTuple):
     target_gone: bool = False
     drain_sec: float | None = None
     log: LogEntry | None = None
+    cost: Cost | None = None
 
 
 def plan(  # noqa: C901, PLR0911  one case per outcome of the closed set
@@ -67,8 +70,8 @@ def plan(  # noqa: C901, PLR0911  one case per outcome of the closed set
     """The record of one attempt on a claimed row; `row` is as it was before the claim, jitter is in [0, 1)."""
     made = row.attempt + 1
     match outcome:
-        case Accepted(message_id):
-            return _record(row, S.SENT, made, "accepted", provider, provider_message_id=message_id)
+        case Accepted(message_id, cost):
+            return _record(row, S.SENT, made, "accepted", provider, provider_message_id=message_id, cost=cost)
         case Transient(detail, not_processed):
             if row.promise is Promise.AT_MOST_ONCE and not not_processed:
                 return _record(row, S.UNKNOWN, made, "transient", provider, reason=Reason.AMBIGUOUS, detail=detail)
@@ -96,6 +99,19 @@ def plan(  # noqa: C901, PLR0911  one case per outcome of the closed set
                 reason=Reason.PERMANENT,
                 detail=detail,
                 dead_letter=dead_letter,
+            )
+        case FileUnread(detail, permanent):
+            if not permanent:
+                return _retry(row, "file_unread", lane, provider, now, jitter, detail)
+            return _record(
+                row,
+                S.FAILED,
+                made,
+                "file_unread",
+                provider,
+                reason=Reason.ATTACHMENT,
+                detail=detail,
+                dead_letter=True,
             )
         case TargetGone(detail):
             return _record(
@@ -226,6 +242,7 @@ def _record(
     detail: str | None = None,
     dead_letter: bool = False,
     target_gone: bool = False,
+    cost: Cost | None = None,
 ) -> Record:
     # Bulk lanes log only what differs from plain success, which the row tells by itself (data.md, delivery_log).
     plain = status is S.SENT and row.message_class >= MessageClass.BULK
@@ -242,4 +259,5 @@ def _record(
         dead_letter=dead_letter,
         target_gone=target_gone,
         log=None if plain else LogEntry(result, reason, cut),
+        cost=cost,
     )

@@ -32,16 +32,12 @@ def prepare(row: DeliveryRow, ring: KeyRing) -> Prepared | Unprepared:
         if row.content_purpose == Purpose.OTP:
             return Unprepared(DeliveryStatus.SKIPPED, Reason.SUPERSEDED, "the code was cleared")
         return Unprepared(DeliveryStatus.FAILED, Reason.RENDER, "no content is stored")
-    if row.address_sealed is None:
-        return Unprepared(DeliveryStatus.FAILED, Reason.NO_TARGET, "no address is stored")
-    try:
-        address = open_sealed(ring, Purpose.ADDRESS, row.key.target_key, row.address_sealed).decode()
-        purpose = _PURPOSE[row.content_purpose or ""]
-        content = orjson.loads(open_sealed(ring, purpose, content_row(row), row.content_sealed))
-    except UnknownKeyError as error:
-        return Unprepared(DeliveryStatus.PENDING, Reason.UNSEALABLE, str(error))
-    except (SealError, ValueError, KeyError) as error:
-        return Unprepared(DeliveryStatus.FAILED, Reason.UNSEALABLE, f"{type(error).__name__}")
+    address = open_address(row, ring)
+    if isinstance(address, Unprepared):
+        return address
+    content = _open_content(row, row.content_sealed, ring)
+    if isinstance(content, Unprepared):
+        return content
     return Prepared(
         key=row.key,
         attempt=row.attempt + 1,
@@ -53,7 +49,40 @@ def prepare(row: DeliveryRow, ring: KeyRing) -> Prepared | Unprepared:
         app_id=row.app_id,
         collapse_key=row.collapse_key,
         campaign_id=row.campaign_id,
+        marketing=row.marketing,
     )
+
+
+def open_address(row: DeliveryRow, ring: KeyRing) -> str | Unprepared:
+    """Where one row goes."""
+    if row.address_sealed is None:
+        return Unprepared(DeliveryStatus.FAILED, Reason.NO_TARGET, "no address is stored")
+    plain = opened(ring, Purpose.ADDRESS, row.key.target_key, row.address_sealed)
+    return plain if isinstance(plain, Unprepared) else plain.decode()
+
+
+def _open_content(row: DeliveryRow, sealed: bytes, ring: KeyRing) -> dict[str, str] | Unprepared:
+    purpose = _PURPOSE.get(row.content_purpose or "")
+    if purpose is None:
+        return Unprepared(DeliveryStatus.FAILED, Reason.UNSEALABLE, "sealed for a purpose that this release lacks")
+    plain = opened(ring, purpose, content_row(row), sealed)
+    if isinstance(plain, Unprepared):
+        return plain
+    try:
+        content: dict[str, str] = orjson.loads(plain)
+    except orjson.JSONDecodeError:
+        return Unprepared(DeliveryStatus.FAILED, Reason.UNSEALABLE, "what was sealed is not JSON")
+    return content
+
+
+def opened(ring: KeyRing, purpose: Purpose, row: bytes, sealed: bytes) -> bytes | Unprepared:
+    """What was sealed, or PENDING for want of its key, or FAILED(unsealable)."""
+    try:
+        return open_sealed(ring, purpose, row, sealed)
+    except UnknownKeyError as error:
+        return Unprepared(DeliveryStatus.PENDING, Reason.UNSEALABLE, str(error))
+    except SealError as error:
+        return Unprepared(DeliveryStatus.FAILED, Reason.UNSEALABLE, f"{type(error).__name__}")
 
 
 def content_row(row: DeliveryRow) -> bytes:

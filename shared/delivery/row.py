@@ -18,7 +18,10 @@ class DeliveryRow:
 
     attempt counts attempts made, without the one under way until its outcome is recorded (ADR 0005). cancelled
     is the notification's or the delivery's flag; suppressed, allowed (team mode) and withdrawn (marketing) were read
-    with the row. Sealed fields are shown in no repr.
+    with the row. marketing takes a consent, which is read again right before the send: user_id is whose, read for
+    marketing alone. type_name is the notification's type, read for e-mail alone: its sender goes by it. content_sealed
+    is not read for an e-mail request: it is the same for all its recipients. chosen_provider is the one that an
+    operator's replay has named for it. Sealed fields are shown in no repr.
     """
 
     key: DeliveryKey
@@ -47,6 +50,10 @@ class DeliveryRow:
     address_sealed: bytes | None = field(default=None, repr=False)
     content_sealed: bytes | None = field(default=None, repr=False)
     content_purpose: str | None = None
+    type_name: str | None = None
+    marketing: bool = False
+    user_id: int | None = None
+    chosen_provider: str | None = None
 
     def hint(self, *, attempt: int, not_before: datetime | None) -> DeliveryHint:
         """The hint that asks for work on this delivery as it stands."""

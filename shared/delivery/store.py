@@ -1,17 +1,19 @@
 """The pipeline's statements: read, claim, settle, record. Each is one transaction; none is open during a send."""
 
-import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from shared.core.identifier import new_id
-from shared.core.lifecycle import DeliveryStatus, Reason, ReceiptKind, after_receipt
+from shared.core.lifecycle import SETTLED, DeliveryStatus, Reason
 from shared.core.reference import DeliveryKey
+from shared.core.sealing import Purpose
+from shared.delivery.consequence import Changed, Consequences, Line, dead_letter_fingerprint
 from shared.delivery.plan import Record
+from shared.delivery.request import clear_requests
 from shared.delivery.row import DeliveryRow
 from shared.postgres.pool import Connection, Pool
 from shared.postgres.query import load_queries
@@ -20,6 +22,7 @@ from shared.wire.channel import Lane, MessageClass, Promise
 _SQL: Final = load_queries("delivery")
 _number: Final = attrgetter("int")
 """UUIDs sort by their number as the database does, without a Python comparison each."""
+_DETAIL_CHARS: Final = 256
 T = TypeVar("T")
 
 # By value: an enum's own look-up costs several times as much, and every row needs four.
@@ -40,23 +43,10 @@ class Settled:
     dead_letter: bool = False
 
 
-class Changed(NamedTuple):
-    """What a row holds after its record was written."""
-
-    record: Record
-    status: DeliveryStatus
-    reason: Reason | None
-
-
 @dataclass(frozen=True, slots=True)
 class OpenDeadLetter:
     error_class: str
     detail: str
-
-
-def dead_letter_fingerprint(key: DeliveryKey, attempt: int) -> bytes:
-    """The same for the same delivery and attempt, so that a dead letter written twice is one entry."""
-    return hashlib.sha256(f"{key.reference}|{attempt}".encode()).digest()
 
 
 def in_key_order(entries: Iterable[T], key: Callable[[T], DeliveryKey]) -> list[T]:
@@ -76,6 +66,7 @@ class DeliveryStore:
         self._pool = pool
         self._lane = lane
         self._channel = lane.channel
+        self._consequences = Consequences(lane)
 
     async def load(self, keys: Collection[DeliveryKey]) -> Mapping[DeliveryKey, DeliveryRow]:
         """The rows there are, with content and what decides about them, by key.
@@ -91,12 +82,26 @@ class DeliveryStore:
         rows = (_row(self._channel, record, withdrawn) for record in records)
         return {row.key: row for row in rows}
 
+    async def requests(self, ids: Collection[UUID]) -> Mapping[UUID, bytes]:
+        """Sealed e-mail requests by notification; one that was cleared is not among them."""
+        wanted = sorted(ids, key=_number)
+        records = await self._pool.fetch(_SQL["load_requests"], wanted, wanted[0], wanted[-1])
+        return {record[0]: record[1] for record in records}
+
     async def claim(
-        self, rows: Sequence[DeliveryRow], *, claim_id: UUID, provider: str, now: datetime, lease_until: datetime
-    ) -> frozenset[int]:
+        self,
+        rows: Sequence[DeliveryRow],
+        *,
+        claim_id: UUID,
+        provider: str,
+        now: datetime,
+        lease_until: datetime,
+        revision: int,
+    ) -> frozenset[int] | None:
         """PENDING -> SENDING for those that may still go out, with one lease for all; which of `rows` are ours now.
 
-        rows: in key order, as `in_key_order` gives them.
+        rows: in key order, as `in_key_order` gives them. revision: of the controls that let them through; None where
+        these are out of date: then nothing is claimed.
         """
         ids = [row.key.notification_id for row in rows]
         records = await self._pool.fetch(
@@ -105,15 +110,17 @@ class DeliveryStore:
             ids[0],
             ids[-1],
             [row.key.target_key for row in rows],
-            [row.attempt for row in rows],
+            _sparse([row.attempt or None for row in rows]),
             self._channel,
             claim_id,
             lease_until,
             now,
             self._lane.name,
             provider,
+            revision,
         )
-        return frozenset(record[0] - 1 for record in records)
+        positions = frozenset(record[0] - 1 for record in records)
+        return None if -1 in positions else positions
 
     async def settle(self, settled: Sequence[Settled], now: datetime) -> frozenset[DeliveryKey]:
         """End rows that were never claimed; the keys of those that were still PENDING."""
@@ -134,17 +141,20 @@ class DeliveryStore:
             )
             keys = frozenset(DeliveryKey(record[0], self._channel, record[1]) for record in records)
             ended = [entry for entry in ordered if entry.row.key in keys]
-            await self._log(
+            await self._consequences.log(
                 connection,
                 [
-                    _Line(entry.row.key, "verdict", entry.row.attempt, "skip", entry.reason, None, entry.detail)
+                    Line(entry.row.key, "verdict", entry.row.attempt, "skip", entry.reason, None, entry.detail)
                     for entry in ended
                 ],
             )
-            await self._clear_codes(
+            await self._consequences.clear_codes(
                 connection, (entry.row.key.notification_id for entry in ended if entry.status is DeliveryStatus.SKIPPED)
             )
-            await self._index_dead_letters(
+            await clear_requests(
+                connection, (entry.row.key for entry in ended if entry.row.content_purpose == Purpose.EMAIL)
+            )
+            await self._consequences.index_dead_letters(
                 connection,
                 [
                     (entry.row.key, entry.row.attempt, entry.reason, entry.detail or "")
@@ -156,24 +166,44 @@ class DeliveryStore:
         return keys
 
     async def record(
-        self, records: Sequence[Record], *, claim_id: UUID, now: datetime, ends_lease: bool = True
+        self,
+        records: Sequence[Record],
+        *,
+        claim_id: UUID,
+        now: datetime,
+        ends_lease: bool = True,
+        requests: Collection[UUID] = (),
+        routes: Mapping[DeliveryKey, str] = MappingProxyType({}),
     ) -> Sequence[Changed]:
         """Write outcomes of a claim and, with its last ones, end its lease, in one transaction; what the rows hold now.
 
-        records: in key order. Rows that are no longer this claim's (a receipt was quicker, or the lease ran out) are
-        not in the answer; their attempts are logged all the same.
+        records: in key order; requests: their notifications that are e-mail requests; routes: why some went to another
+        provider than their first. Rows that are no longer this
+        claim's (a receipt was quicker, or the lease ran out) are not in the answer; their attempts are logged all the
+        same.
         """
         async with self._pool.acquire() as connection, connection.transaction():
             changed = await self._write(connection, records, claim_id, now, ends_lease=ends_lease)
             lines = [
-                _Line(r.key, "attempt", r.attempt, r.log.result, r.log.reason, r.provider, r.log.detail)
+                Line(r.key, "attempt", r.attempt, r.log.result, r.log.reason, r.provider, r.log.detail)
                 for r in records
                 if r.log is not None
             ]
-            changed, receipts = await self._apply_parked(connection, changed, now)
-            await self._log(connection, [*lines, *receipts])
-            await self._side_effects(connection, records, changed, now)
+            if routes:
+                lines = [*_route_lines(records, routes), *lines]
+            changed, receipts = await self._consequences.apply_parked(connection, records, changed, now)
+            await self._consequences.log(connection, [*lines, *receipts])
+            await self._consequences.of_records(connection, records, changed, now)
+            if requests:
+                settled = (change.record.key for change in changed if change.status in SETTLED)
+                await clear_requests(connection, (key for key in settled if key.notification_id in requests))
         return changed
+
+    async def log_waits(self, waits: Sequence[tuple[DeliveryRow, str]]) -> None:
+        """Tell of deliveries that no provider takes now, each with the reason."""
+        lines = [Line(row.key, "route", row.attempt, "wait", None, None, note[:_DETAIL_CHARS]) for row, note in waits]
+        async with self._pool.acquire() as connection:
+            await self._consequences.log(connection, lines)
 
     async def open_dead_letters(self, rows: Collection[DeliveryRow]) -> Mapping[DeliveryKey, OpenDeadLetter]:
         """Those of the rows that have an open dead letter for their last attempt."""
@@ -187,6 +217,8 @@ class DeliveryStore:
         self, connection: Connection, ordered: Sequence[Record], claim_id: UUID, now: datetime, *, ends_lease: bool
     ) -> Sequence[Changed]:
         ids = [record.key.notification_id for record in ordered]
+        costs = _sparse([record.cost for record in ordered])
+        prices = [None if cost is None else cost.price for cost in costs]
         written = await connection.fetch(
             _SQL["record_outcomes"],
             ids,
@@ -196,150 +228,25 @@ class DeliveryStore:
             claim_id,
             now,
             [record.key.target_key for record in ordered],
-            [record.status for record in ordered],
+            _sparse([None if record.status is DeliveryStatus.SENT else record.status for record in ordered]),
             _sparse([record.reason for record in ordered]),
-            [record.attempt for record in ordered],
+            _sparse([None if record.status is DeliveryStatus.SENT else record.attempt for record in ordered]),
             _sparse([record.next_attempt_at for record in ordered]),
             [record.provider_message_id for record in ordered],
             _sparse([record.last_error for record in ordered]),
             ends_lease,
+            [None if cost is None else cost.segments for cost in costs],
+            [None if price is None else price.micros for price in prices],
+            [None if price is None else price.currency for price in prices],
         )
         return [Changed(ordered[place - 1], _STATUS[status], _REASON[reason]) for place, status, reason in written]
 
-    async def _apply_parked(
-        self, connection: Connection, changed: Sequence[Changed], now: datetime
-    ) -> tuple[Sequence[Changed], list["_Line"]]:
-        """Receipts that were quicker than the outcome; a final state is reached whatever their order."""
-        if not changed:
-            return changed, []
-        parked = await connection.fetch(
-            _SQL["take_parked_receipts"],
-            [change.record.key.notification_id for change in changed],
-            [change.record.key.target_key for change in changed],
-            self._channel,
-        )
-        if not parked:
-            return changed, []
-        result, moved, lines = {change.record.key: change for change in changed}, set[DeliveryKey](), []
-        for receipt in sorted(parked, key=lambda receipt: receipt["received_at"]):
-            key = DeliveryKey(receipt["notification_id"], self._channel, receipt["target_key"])
-            kind = ReceiptKind(receipt["kind"])
-            lines.append(_Line(key, "receipt", receipt["attempt"], kind, None, receipt["provider"], receipt["detail"]))
-            current = result[key]
-            following = after_receipt(
-                current.status,
-                kind,
-                receipt_attempt=receipt["attempt"],
-                current_attempt=current.record.attempt,
-                channel=self._channel,
-            )
-            if following is not None:
-                reason = Reason.UNDELIVERED if following is DeliveryStatus.FAILED else None
-                result[key] = current._replace(status=following, reason=reason)
-                moved.add(key)
-        if moved:
-            ordered = sorted(moved)
-            ids = [key.notification_id for key in ordered]
-            await connection.execute(
-                _SQL["apply_receipts"],
-                ids,
-                ids[0],
-                ids[-1],
-                self._channel,
-                now,
-                [key.target_key for key in ordered],
-                [result[key].status for key in ordered],
-                [result[key].reason for key in ordered],
-            )
-        return tuple(result.values()), lines
 
-    async def _side_effects(
-        self,
-        connection: Connection,
-        ordered: Sequence[Record],
-        changed: Sequence[Changed],
-        now: datetime,
-    ) -> None:
-        gone = sorted(record.key.target_key for record in ordered if record.target_gone)
-        if gone and self._channel == "PUSH":
-            await connection.execute(_SQL["switch_devices_off"], gone)
-        elif gone:
-            await connection.execute(_SQL["suppress_targets"], self._channel, gone)
-        unknown = [change.record.key for change in changed if change.status is DeliveryStatus.UNKNOWN]
-        if unknown:
-            await connection.execute(
-                _SQL["open_unknown"],
-                [key.notification_id for key in unknown],
-                [key.target_key for key in unknown],
-                self._channel,
-                now,
-            )
-        await self._clear_codes(
-            connection,
-            (change.record.key.notification_id for change in changed if change.status is DeliveryStatus.SKIPPED),
-        )
-        await self._index_dead_letters(
-            connection,
-            [
-                (change.record.key, change.record.attempt, change.record.reason, change.record.last_error or "")
-                for change in changed
-                if change.record.dead_letter
-            ],
-            now,
-        )
-
-    async def _index_dead_letters(
-        self,
-        connection: Connection,
-        letters: Sequence[tuple[DeliveryKey, int, Reason | None, str]],
-        now: datetime,
-    ) -> None:
-        if letters:
-            await connection.execute(
-                _SQL["index_dead_letters"],
-                self._lane.dlq_topic,
-                self._channel,
-                now,
-                [dead_letter_fingerprint(key, attempt) for key, attempt, _, _ in letters],
-                [key.notification_id for key, _, _, _ in letters],
-                [key.target_key for key, _, _, _ in letters],
-                [reason or "surprise" for _, _, reason, _ in letters],
-                [detail for _, _, _, detail in letters],
-            )
-
-    async def _clear_codes(self, connection: Connection, ended: Iterable[UUID]) -> None:
-        if self._lane.message_class is not MessageClass.CRITICAL or self._channel != "SMS":
-            return
-        ids = sorted(set(ended))
-        if ids:
-            await connection.execute(_SQL["clear_codes"], ids, ids[0], ids[-1])
-
-    async def _log(self, connection: Connection, lines: Sequence["_Line"]) -> None:
-        if lines:
-            await connection.execute(
-                _SQL["log_attempts"],
-                [line.key.notification_id for line in lines],
-                [new_id() for _ in lines],
-                self._channel,
-                [line.key.target_key for line in lines],
-                [line.attempt for line in lines],
-                [line.result for line in lines],
-                [line.reason for line in lines],
-                [line.provider for line in lines],
-                [line.detail for line in lines],
-                [line.kind for line in lines],
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    key: DeliveryKey
-    kind: str
-    attempt: int
-    result: str
-    reason: Reason | None
-    provider: str | None
-    detail: str | None
+def _route_lines(records: Sequence[Record], routes: Mapping[DeliveryKey, str]) -> Iterator[Line]:
+    for record in records:
+        note = routes.get(record.key)
+        if note is not None and record.result != "not_sent":
+            yield Line(record.key, "route", record.attempt, "to", None, record.provider, note[:_DETAIL_CHARS])
 
 
 def _row(channel: str, record: Any, withdrawn: Collection[UUID]) -> DeliveryRow:
@@ -370,6 +277,10 @@ def _row(channel: str, record: Any, withdrawn: Collection[UUID]) -> DeliveryRow:
         address_sealed,
         content_sealed,
         content_purpose,
+        type_name,
+        marketing,
+        user_id,
+        chosen_provider,
     ) = record
     return DeliveryRow(
         key=DeliveryKey(notification_id, channel, target_key),
@@ -398,4 +309,8 @@ def _row(channel: str, record: Any, withdrawn: Collection[UUID]) -> DeliveryRow:
         address_sealed=address_sealed,
         content_sealed=content_sealed,
         content_purpose=content_purpose,
+        type_name=type_name,
+        marketing=marketing,
+        user_id=user_id,
+        chosen_provider=chosen_provider,
     )

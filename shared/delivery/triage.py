@@ -28,6 +28,11 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class PutOff:
+    """Its allowed hours are over: it waits for the next ones."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settle:
     """Never to be sent: PENDING becomes SKIPPED for this reason."""
 
@@ -46,7 +51,7 @@ class Drop:
     why: str
 
 
-Step = Attempt | Wait | Settle | Repeat | Drop
+Step = Attempt | Wait | PutOff | Settle | Repeat | Drop
 
 
 def triage(hint: DeliveryHint, row: DeliveryRow | None, lane: Lane, now: datetime) -> Step:  # noqa: PLR0911  one per row of the table
@@ -70,8 +75,7 @@ def triage(hint: DeliveryHint, row: DeliveryRow | None, lane: Lane, now: datetim
     if behind or row.next_attempt_at > now:
         return Wait(later(row, lane, row.next_attempt_at, now))
     if row.send_until is not None and row.send_until <= now:
-        # The allowed hours are over; the claim would refuse it. It waits, and expires if they do not come again.
-        return Wait(later(row, lane, now + timedelta(seconds=lane.tiers[-1]), now))
+        return PutOff()  # the claim would refuse it
     return Attempt()
 
 

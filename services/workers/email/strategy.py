@@ -1,7 +1,7 @@
-"""E-mail: one relay over kept connections."""
+"""E-mail: accounts that take every address."""
 
 from typing import Final
 
-from services.workers.strategy import Strategy, first_of
+from services.workers.strategy import Strategy
 
-EMAIL: Final = Strategy("EMAIL", first_of("smtp"))
+EMAIL: Final = Strategy("EMAIL", {"": "smtp"})

@@ -1,7 +1,7 @@
-"""SMS: one provider, which is paid for every message."""
+"""SMS: accounts that take every number, and are paid for every message."""
 
 from typing import Final
 
-from services.workers.strategy import Strategy, first_of
+from services.workers.strategy import Strategy
 
-SMS: Final = Strategy("SMS", first_of("twilio"))
+SMS: Final = Strategy("SMS", {"": "twilio"})

@@ -7,16 +7,25 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import httpx
 import orjson
 import pytest
 from pydantic import SecretStr
 
+from shared.providers.email.mailgun.settings import MailgunSettings
+from shared.providers.email.sendgrid.settings import SendgridSettings
+from shared.providers.email.ses.settings import SesSettings
 from shared.providers.email.smtp.settings import SmtpSettings
 from shared.providers.push.apns.settings import ApnsSettings
 from shared.providers.push.fcm.settings import FcmSettings
+from shared.providers.push.webpush.settings import WebPushSettings
+from shared.providers.sms.netgsm.settings import NetgsmSettings
 from shared.providers.sms.twilio.settings import TwilioSettings
+from shared.providers.sms.vonage.settings import VonageSettings
+from tests.integration.plain_http import plain_client
+
+SENDER = {"from_address": "no-reply@shop.example", "from_name": "Mağaza"}
 
 
 @dataclass(frozen=True)
@@ -33,15 +42,19 @@ class Simulator:
     def ca_file(self) -> Path:
         return Path(self.endpoints["caFile"])
 
-    async def fault(self, provider: str, *, times: int | None = None, **action: Any) -> None:
+    async def fault(
+        self, provider: str, *, times: int | None = None, match: dict[str, str] | None = None, **action: Any
+    ) -> None:
         body: dict[str, Any] = {"provider": provider, "action": action}
+        if match is not None:
+            body["match"] = match
         if times is not None:
             body["times"] = times
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with plain_client(trust_env=False) as client:
             (await client.post(f"{self.url}/_sim/faults", json=body)).raise_for_status()
 
     async def messages(self, provider: str) -> list[dict[str, Any]]:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with plain_client(trust_env=False) as client:
             reply = await client.get(f"{self.url}/_sim/messages", params={"provider": provider})
         reply.raise_for_status()
         return list(reply.json()["messages"])
@@ -50,7 +63,7 @@ class Simulator:
         return [message for message in await self.messages(provider) if message["accepted"]]
 
     async def forget(self) -> None:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with plain_client(trust_env=False) as client:
             (await client.delete(f"{self.url}/_sim")).raise_for_status()
 
     def smtp(self, **changes: Any) -> SmtpSettings:
@@ -58,11 +71,33 @@ class Simulator:
         values: dict[str, Any] = {
             "host": host,
             "port": int(port),
-            "from_address": "no-reply@shop.example",
-            "from_name": "Mağaza",
             "ca_file": self.ca_file,
         }
-        return SmtpSettings(**(values | changes))
+        return SmtpSettings(**(values | SENDER | changes))
+
+    def ses(self, **changes: Any) -> SesSettings:
+        values: dict[str, Any] = {
+            "region": self.endpoints["sesRegion"],
+            "access_key_id": self.endpoints["sesAccessKeyId"],
+            "secret_access_key_file": Path(self.endpoints["sesSecretAccessKeyFile"]),
+            "base_url": self.endpoints["ses"],
+        }
+        return SesSettings(**(values | SENDER | changes))
+
+    def sendgrid(self, **changes: Any) -> SendgridSettings:
+        values: dict[str, Any] = {
+            "api_key_file": Path(self.endpoints["sendgridApiKeyFile"]),
+            "base_url": self.endpoints["sendgrid"],
+        }
+        return SendgridSettings(**(values | SENDER | changes))
+
+    def mailgun(self, **changes: Any) -> MailgunSettings:
+        values: dict[str, Any] = {
+            "domain": self.endpoints["mailgunDomain"],
+            "api_key_file": Path(self.endpoints["mailgunApiKeyFile"]),
+            "base_url": self.endpoints["mailgun"],
+        }
+        return MailgunSettings(**(values | SENDER | changes))
 
     def apns(self, **changes: Any) -> ApnsSettings:
         values: dict[str, Any] = {
@@ -82,6 +117,39 @@ class Simulator:
             "ca_file": self.ca_file,
         }
         return FcmSettings(**(values | changes))
+
+    def webpush(self, **changes: Any) -> WebPushSettings:
+        values: dict[str, Any] = {
+            "vapid_key_file": Path(self.endpoints["webpushVapidKeyFile"]),
+            "vapid_subject": "mailto:ops@shop.example",
+            "trusted_push_hosts": urlsplit(self.endpoints["webpush"]).netloc,
+            "ca_file": self.ca_file,
+        }
+        return WebPushSettings(**(values | changes))
+
+    def subscription(self, name: str, *, service: str | None = None) -> str:
+        """What a browser registered, as it is stored; service: another push service than the simulator's."""
+        keys = {"p256dh": self.endpoints["webpushP256dh"], "auth": self.endpoints["webpushAuth"]}
+        endpoint = (service or self.endpoints["webpush"]) + name
+        return orjson.dumps({"endpoint": endpoint, "keys": keys}).decode()
+
+    def vonage(self, **changes: Any) -> VonageSettings:
+        values: dict[str, Any] = {
+            "api_key": self.endpoints["vonageApiKey"],
+            "api_secret_file": Path(self.endpoints["vonageApiSecretFile"]),
+            "sender_id": "SHOP",
+            "base_url": self.endpoints["vonage"],
+        }
+        return VonageSettings(**(values | changes))
+
+    def netgsm(self, **changes: Any) -> NetgsmSettings:
+        values: dict[str, Any] = {
+            "usercode": self.endpoints["netgsmUsercode"],
+            "password_file": Path(self.endpoints["netgsmPasswordFile"]),
+            "msgheader": self.endpoints["netgsmMsgheader"],
+            "base_url": self.endpoints["netgsm"],
+        }
+        return NetgsmSettings(**(values | changes))
 
     def twilio(self, **changes: Any) -> TwilioSettings:
         values: dict[str, Any] = {

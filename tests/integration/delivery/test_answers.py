@@ -37,7 +37,7 @@ async def test_others_are_recorded_while_one_call_is_silent_and_the_lease_lasts(
     seeded = [await world.seeder.delivery(address=f"+9053212345{number:02d}") for number in range(19)]
     seeded.append(await world.seeder.delivery(address=SILENT))
     working = asyncio.create_task(world.work(*seeded))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await _sent(world, seeded) < 15:  # noqa: ASYNC110  rows of a database, no event of ours tells
             await asyncio.sleep(0.02)
     assert await world.seeder.leases() == 1

@@ -22,7 +22,7 @@ from shared.kafka.error import PublishError
 from shared.postgres.pool import Pool
 from shared.providers.simulated import SimulatedSender
 from shared.wire.channel import DEFAULT_CHANNELS, MessageClass, Promise
-from tests.integration.delivery.world import ScriptedSender, Seeded, Seeder, World, make_world, until
+from tests.integration.delivery.world import ScriptedSender, Seeded, Seeder, World, first_to_last, make_world, until
 
 pytestmark = pytest.mark.postgres
 
@@ -425,7 +425,7 @@ async def test_cancelled_handler_still_records_what_the_provider_said(pool: Pool
 
 
 async def test_provider_not_configured_waits_without_losing_or_counting(pool: Pool, key_ring: KeyRing) -> None:
-    world = make_world("push-tx", pool, key_ring, senders={}, route=lambda _row: "apns")
+    world = make_world("push-tx", pool, key_ring, senders={}, order=first_to_last("apns"))
     seeded = await world.seeder.delivery("PUSH")
     assert await world.work(seeded) == []
     row = await world.seeder.row(seeded.key)
@@ -476,16 +476,6 @@ async def test_two_targets_of_one_notification_are_two_deliveries(pool: Pool, ke
     await world.work(first)
     found = await pool.fetch("SELECT status FROM ulak.deliveries ORDER BY status")
     assert [record[0] for record in found] == ["PENDING", "SENT"]
-
-
-async def test_past_the_allowed_hours_nothing_is_sent(pool: Pool, key_ring: KeyRing) -> None:
-    world = make_world("sms-bulk", pool, key_ring)
-    seeded = await world.seeder.delivery(
-        message_class=MessageClass.BULK, columns={"send_until": datetime.now(UTC) - timedelta(minutes=1)}
-    )
-    await world.work(seeded)
-    assert world.sender.sent == []
-    assert len(world.hints(3600)) == 1
 
 
 async def test_lease_covers_the_deadline_and_its_margin(pool: Pool, key_ring: KeyRing) -> None:

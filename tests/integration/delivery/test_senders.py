@@ -26,11 +26,17 @@ from shared.core.outcome import (
 )
 from shared.core.ports import Prepared, Sender, SendWindow
 from shared.core.reference import DeliveryKey
+from shared.providers.email.mailgun.client import MAILGUN
+from shared.providers.email.sendgrid.client import SENDGRID
+from shared.providers.email.ses.client import SES
 from shared.providers.email.smtp.client import SMTP
 from shared.providers.push.apns.client import APNS
 from shared.providers.push.fcm.client import FCM
+from shared.providers.push.webpush.client import WEB_PUSH
 from shared.providers.simulated import SimulatedSender
+from shared.providers.sms.netgsm.client import NETGSM
 from shared.providers.sms.twilio.client import TWILIO
+from shared.providers.sms.vonage.client import VONAGE
 from shared.wire.channel import MessageClass
 from tests.integration.delivery.conftest import Simulator
 
@@ -43,6 +49,7 @@ def prepared(channel: str, **changes: Any) -> Prepared:
         "EMAIL": ("ayse@example.com", {"subject": "Siparişiniz kargoda", "text": "Merhaba Ayşe\n"}, None),
         "IOS": ("a1" * 32, {"title": "Kargonuz yolda", "body": "İyi günler"}, "IOS"),
         "ANDROID": ("token-1", {"title": "Kargonuz yolda", "body": "İyi günler"}, "ANDROID"),
+        "WEBPUSH": ("", {"title": "Kargonuz yolda", "body": "İyi günler"}, "WEBPUSH"),
         "SMS": ("+905321234567", {"text": "Siparişiniz yolda"}, None),
     }[channel]
     message = Prepared(
@@ -67,6 +74,13 @@ class Kind:
     delay: Mapping[str, Any]
     refused: Callable[[Simulator], Any]
     drop: Mapping[str, Any]
+    address: Callable[[Simulator], str] | None = None
+    nowhere: Callable[[Simulator], str] | None = None
+    """Where the address itself says whom to call: one that `refused` cannot reach."""
+
+    def message(self, simulator: Simulator, *, nowhere: bool = False) -> Prepared:
+        address = self.nowhere if nowhere else self.address
+        return prepared(self.channel, **({} if address is None else {"address": address(simulator)}))
 
 
 SMTP_KIND = Kind(
@@ -77,9 +91,34 @@ SMTP_KIND = Kind(
     lambda sim: SMTP.open(sim.smtp(port=1)),
     {"smtp": {"phase": "dataEnd"}},
 )
+HTTP_NOWHERE = "http://127.0.0.1:1"
 HTTPS_NOWHERE = "https://127.0.0.1:1"
 KINDS = [
     SMTP_KIND,
+    Kind(
+        "ses",
+        "EMAIL",
+        lambda sim: SES.open(sim.ses()),
+        {},
+        lambda sim: SES.open(sim.ses(base_url=HTTP_NOWHERE)),
+        {},
+    ),
+    Kind(
+        "sendgrid",
+        "EMAIL",
+        lambda sim: SENDGRID.open(sim.sendgrid()),
+        {},
+        lambda sim: SENDGRID.open(sim.sendgrid(base_url=HTTP_NOWHERE)),
+        {},
+    ),
+    Kind(
+        "mailgun",
+        "EMAIL",
+        lambda sim: MAILGUN.open(sim.mailgun()),
+        {},
+        lambda sim: MAILGUN.open(sim.mailgun(base_url=HTTP_NOWHERE)),
+        {},
+    ),
     Kind(
         "apns",
         "IOS",
@@ -105,15 +144,41 @@ KINDS = [
         {},
     ),
     Kind(
+        "webpush",
+        "WEBPUSH",
+        lambda sim: WEB_PUSH.open(sim.webpush()),
+        {},
+        lambda sim: WEB_PUSH.open(sim.webpush(trusted_push_hosts="127.0.0.1:1")),
+        {},
+        lambda sim: sim.subscription("browser-1"),
+        lambda sim: sim.subscription("/browser-1", service=HTTPS_NOWHERE),
+    ),
+    Kind(
         "twilio",
         "SMS",
         lambda sim: TWILIO.open(sim.twilio()),
         {},
-        lambda sim: TWILIO.open(sim.twilio(base_url="http://127.0.0.1:1")),
+        lambda sim: TWILIO.open(sim.twilio(base_url=HTTP_NOWHERE)),
+        {},
+    ),
+    Kind(
+        "vonage",
+        "SMS",
+        lambda sim: VONAGE.open(sim.vonage()),
+        {},
+        lambda sim: VONAGE.open(sim.vonage(base_url=HTTP_NOWHERE)),
+        {},
+    ),
+    Kind(
+        "netgsm",
+        "SMS",
+        lambda sim: NETGSM.open(sim.netgsm()),
+        {},
+        lambda sim: NETGSM.open(sim.netgsm(base_url=HTTP_NOWHERE)),
         {},
     ),
 ]
-IDS = ["smtp", "apns", "apns-aioapns", "fcm", "twilio"]
+IDS = ["smtp", "ses", "sendgrid", "mailgun", "apns", "apns-aioapns", "fcm", "webpush", "twilio", "vonage", "netgsm"]
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=IDS)
 
 
@@ -125,18 +190,19 @@ async def opened(context: Any) -> AsyncIterator[Sender]:
 
 @each_kind
 async def test_each_is_accepted_once_in_order(kind: Kind, simulator: Simulator) -> None:
-    batch = [prepared(kind.channel) for _ in range(5)]
+    batch = [kind.message(simulator) for _ in range(5)]
     async with opened(kind.open(simulator)) as sender:
         assert sender.provider == kind.provider
         outcomes = await sender.send(batch, WINDOW)
     assert all(isinstance(outcome, Accepted) for outcome in outcomes), outcomes
-    assert len(await simulator.accepted(kind.provider)) == 5
+    calls = [message["content"] for message in await simulator.accepted(kind.provider)]
+    assert sum(len(content.get("rcptTo", "1")) for content in calls) == 5
 
 
 @each_kind
 async def test_nothing_starts_when_the_window_is_over(kind: Kind, simulator: Simulator) -> None:
     async with opened(kind.open(simulator)) as sender:
-        outcomes = await sender.send([prepared(kind.channel)], SendWindow(5.0, lambda: False))
+        outcomes = await sender.send([kind.message(simulator)], SendWindow(5.0, lambda: False))
     assert isinstance(outcomes[0], NotSent)
     assert await simulator.messages(kind.provider) == []
 
@@ -146,7 +212,7 @@ async def test_late_answer_is_ambiguous_within_the_deadline(kind: Kind, simulato
     await simulator.fault(kind.provider, delayMs=20_000, **kind.delay)
     async with opened(kind.open(simulator)) as sender:
         started = time.monotonic()
-        (outcome,) = await sender.send([prepared(kind.channel)], SHORT)
+        (outcome,) = await sender.send([kind.message(simulator)], SHORT)
     assert isinstance(outcome, Ambiguous), outcome
     assert time.monotonic() - started < 3
 
@@ -154,9 +220,9 @@ async def test_late_answer_is_ambiguous_within_the_deadline(kind: Kind, simulato
 @each_kind
 async def test_reply_lost_after_acceptance_is_ambiguous_and_never_sent_again(kind: Kind, simulator: Simulator) -> None:
     async with opened(kind.open(simulator)) as sender:
-        await sender.send([prepared(kind.channel)], WINDOW)  # so that a kept connection is used
+        await sender.send([kind.message(simulator)], WINDOW)  # so that a kept connection is used
         await simulator.fault(kind.provider, times=1, drop="afterAccept", **kind.drop)
-        (outcome,) = await sender.send([prepared(kind.channel)], WINDOW)
+        (outcome,) = await sender.send([kind.message(simulator)], WINDOW)
     assert isinstance(outcome, Ambiguous), outcome
     assert len(await simulator.accepted(kind.provider)) == 2
 
@@ -164,7 +230,7 @@ async def test_reply_lost_after_acceptance_is_ambiguous_and_never_sent_again(kin
 @each_kind
 async def test_unreachable_is_transient_and_known_as_not_processed(kind: Kind, simulator: Simulator) -> None:
     async with opened(kind.refused(simulator)) as sender:
-        (outcome,) = await sender.send([prepared(kind.channel)], WINDOW)
+        (outcome,) = await sender.send([kind.message(simulator, nowhere=True)], WINDOW)
     assert isinstance(outcome, Transient), outcome
     assert outcome.not_processed
 
@@ -173,8 +239,8 @@ async def test_unreachable_is_transient_and_known_as_not_processed(kind: Kind, s
 async def test_after_a_fault_the_next_one_goes_out(kind: Kind, simulator: Simulator) -> None:
     await simulator.fault(kind.provider, times=1, drop="afterAccept", **kind.drop)
     async with opened(kind.open(simulator)) as sender:
-        await sender.send([prepared(kind.channel)], WINDOW)
-        (outcome,) = await sender.send([prepared(kind.channel)], WINDOW)
+        await sender.send([kind.message(simulator)], WINDOW)
+        (outcome,) = await sender.send([kind.message(simulator)], WINDOW)
     assert isinstance(outcome, Accepted), outcome
 
 
@@ -312,7 +378,7 @@ async def test_apns_request_as_apple_sees_it_P7(simulator: Simulator) -> None:
     ("token", "expected"),
     [
         ("deadbeef" + "0" * 56, TargetGone("Unregistered")),
-        ("baddc0de" + "0" * 56, Permanent("BadDeviceToken", dead_letter=False)),
+        ("baddc0de" + "0" * 56, Permanent("BadDeviceToken", dead_letter=False, of_account=True)),
         ("feed0429" + "0" * 56, Throttled(Scope.TARGET, "TooManyRequests")),
         ("feed0503" + "0" * 56, Transient("ServiceUnavailable")),
     ],

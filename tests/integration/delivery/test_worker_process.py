@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -30,6 +29,8 @@ from shared.wire.message import encode
 from shared.wire.topic import DELIVERY_EVENTS, TopicSpec
 from tests.integration.delivery.conftest import Simulator
 from tests.integration.delivery.world import Seeded, Seeder, until
+from tests.integration.plain_http import plain_client
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.redis]
 
@@ -56,12 +57,12 @@ class Workers:
         async def ready() -> bool:
             assert process.poll() is None, log.read_text()
             try:
-                async with httpx.AsyncClient(trust_env=False) as client:
+                async with plain_client(trust_env=False) as client:
                     return (await client.get(f"http://127.0.0.1:{port}/readyz")).status_code == 200
             except httpx.HTTPError:
                 return False
 
-        await until(ready, timeout_sec=40, what="the worker's readiness")
+        await until(ready, timeout_sec=90, what="the worker's readiness")
         return process
 
 
@@ -82,15 +83,9 @@ async def producing(settings: KafkaSettings) -> AsyncIterator[Producer]:
         yield producer
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port
-
-
 def simulator_environment(simulator: Simulator) -> dict[str, str]:
     smtp, apns, fcm, twilio = simulator.smtp(), simulator.apns(), simulator.fcm(), simulator.twilio()
+    web_push = simulator.webpush()
     assert twilio.auth_token is not None
     return {
         "ULAK_SMTP_HOST": str(smtp.host),
@@ -106,6 +101,10 @@ def simulator_environment(simulator: Simulator) -> dict[str, str]:
         "ULAK_FCM_SERVICE_ACCOUNT_FILE": str(fcm.service_account_file),
         "ULAK_FCM_BASE_URL": fcm.base_url,
         "ULAK_FCM_CA_FILE": str(fcm.ca_file),
+        "ULAK_WEBPUSH_VAPID_KEY_FILE": str(web_push.vapid_key_file),
+        "ULAK_WEBPUSH_VAPID_SUBJECT": str(web_push.vapid_subject),
+        "ULAK_WEBPUSH_CA_FILE": str(web_push.ca_file),
+        "ULAK_DEVICE_TRUSTED_PUSH_HOSTS": web_push.trusted_push_hosts,
         "ULAK_TWILIO_ACCOUNT_SID": str(twilio.account_sid),
         "ULAK_TWILIO_AUTH_TOKEN": twilio.auth_token.get_secret_value(),
         "ULAK_TWILIO_FROM_NUMBER": str(twilio.from_number),
@@ -162,7 +161,7 @@ async def in_status(seeder: Seeder, seeded: Seeded, *statuses: str) -> None:
     async def holds() -> bool:
         return (await seeder.row(seeded.key))["status"] in statuses
 
-    await until(holds, timeout_sec=40, what=f"status {statuses}")
+    await until(holds, timeout_sec=90, what=f"status {statuses}")
 
 
 async def reap(pool: Pool, settings: KafkaSettings) -> None:
@@ -196,13 +195,14 @@ async def test_every_channel_end_to_end(
         await seeder.delivery("EMAIL"),
         await seeder.delivery("PUSH", platform="IOS"),
         await seeder.delivery("PUSH", platform="ANDROID", address="android-token"),
+        await seeder.delivery("PUSH", platform="WEBPUSH", address=simulator.subscription("browser-1")),
         await seeder.delivery("SMS", mode="test"),
     ]
     await publish(kafka_settings, *seeded)
     for each in seeded:
         await in_status(seeder, each, "SENT")
-    counts = {name: len(await simulator.accepted(name)) for name in ("twilio", "smtp", "apns", "fcm")}
-    assert counts == {"twilio": 2, "smtp": 1, "apns": 1, "fcm": 1}
+    counts = {name: len(await simulator.accepted(name)) for name in ("twilio", "smtp", "apns", "fcm", "webpush")}
+    assert counts == {"twilio": 2, "smtp": 1, "apns": 1, "fcm": 1, "webpush": 1}
 
 
 async def test_503_then_it_arrives_through_the_retry_tier(
@@ -359,7 +359,7 @@ async def test_cancelled_in_a_retry_tier_is_never_sent(
         row = await seeder.row(seeded.key)
         return bool(row["status"] == "PENDING" and row["attempt"] == 1)
 
-    await until(retried, timeout_sec=40)
+    await until(retried, timeout_sec=90)
     await pool.execute("UPDATE ulak.notifications SET state = 'CANCELLED', cancelled_at = now()")
     await in_status(seeder, seeded, "SKIPPED")
     assert (await seeder.row(seeded.key))["reason"] == "cancelled"

@@ -9,17 +9,25 @@ from typing import Any
 
 import orjson
 
+from shared.core.breaker import Policy, Switch
 from shared.core.identifier import new_id
 from shared.core.outcome import Accepted, NotSent, Outcome
 from shared.core.ports import Prepared, SendWindow
 from shared.core.reference import DeliveryKey
 from shared.core.sealing import KeyRing, Purpose, keyed_hash, seal
+from shared.delivery.consent import ConsentCheck
+from shared.delivery.hours import AllowedHours
+from shared.delivery.opening import Opening, Preparation
+from shared.delivery.order import LaneOrder, in_turn
+from shared.delivery.pause import Pauses
 from shared.delivery.pipeline import Pipeline
-from shared.delivery.row import DeliveryRow
+from shared.delivery.route import Routes
 from shared.delivery.store import DeliveryStore
 from shared.kafka.memory import InMemoryProducer
 from shared.kafka.record import Received
+from shared.postgres.control_watch import ControlWatch
 from shared.postgres.pool import Pool
+from shared.redis_store.breaker import Breakers, Told
 from shared.redis_store.pacer import Pacer
 from shared.redis_store.token_bucket import Quota, TokenBuckets
 from shared.runtime.keyring import FixedRingSource
@@ -220,6 +228,20 @@ class World:
         return [decode(DeliveryHint, record.value) for record in self.producer.on(topic)]
 
 
+def first_to_last(*providers: str) -> LaneOrder:
+    """The same order for whatever address."""
+    return LaneOrder({"": in_turn(providers)}, {"": providers[0]})
+
+
+async def _nobody_told(_account: str, _message_class: MessageClass, _switch: Switch) -> None:
+    """Where a test does not ask what breakers did."""
+
+
+def own_breakers(*, told: Told = _nobody_told, clock: Callable[[], float] = time.time) -> Breakers:
+    """Of one worker without Redis, as a lane has them by default."""
+    return Breakers(None, Policy(), told=told, retry_sec=1.0, clock=clock)
+
+
 def make_world(
     lane_name: str,
     pool: Pool,
@@ -227,10 +249,14 @@ def make_world(
     *,
     sender: ScriptedSender | None = None,
     senders: Mapping[str, Any] | None = None,
-    route: Callable[[DeliveryRow], str] | None = None,
+    order: LaneOrder | None = None,
+    breakers: Breakers | None = None,
     buckets: TokenBuckets | None = None,
     quotas: Mapping[str, Quota] | None = None,
     lane: Lane | None = None,
+    prepare: Preparation | None = None,
+    watch: ControlWatch | None = None,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> World:
     lane = lane or DEFAULT_CHANNELS.lane(lane_name)
     scripted = sender or ScriptedSender()
@@ -245,18 +271,22 @@ def make_world(
     pipeline = Pipeline(
         lane,
         store=DeliveryStore(pool, lane),
+        consents=ConsentCheck(pool, DEFAULT_CHANNELS.spec(lane.channel), FixedRingSource(ring)),
         senders=senders if senders is not None else {scripted.provider: scripted},
-        route=route or (lambda _row: scripted.provider),
-        ring=FixedRingSource(ring),
+        routes=Routes(lane, order or first_to_last(scripted.provider), breakers or own_breakers()),
+        prepare=prepare or Opening(FixedRingSource(ring)),
+        hours=AllowedHours(pool, lane, default_zone="Europe/Istanbul"),
+        pauses=Pauses(lane, pool=pool, watch=watch or ControlWatch(pool), publisher=producer),
         pacer=pacer,
         publisher=producer,
         stopping=lambda: stopping[0],
+        clock=clock,
         jitter=lambda: 0.0,
     )
     return World(lane, Seeder(pool, ring), scripted, producer, pipeline, stopping)
 
 
-async def until(holds: Callable[[], Any], *, timeout_sec: float = 15.0, what: str = "the condition") -> None:
+async def until(holds: Callable[[], Any], *, timeout_sec: float = 60.0, what: str = "the condition") -> None:
     """Poll until it holds; AssertionError after the time."""
     deadline = time.monotonic() + timeout_sec
     while True:

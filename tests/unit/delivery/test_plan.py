@@ -11,6 +11,7 @@ from shared.core.lifecycle import SETTLED, DeliveryStatus, Reason, may_become
 from shared.core.outcome import (
     Accepted,
     Ambiguous,
+    FileUnread,
     NotSent,
     Outcome,
     Permanent,
@@ -46,6 +47,10 @@ def planned(outcome: Outcome, promise: Promise = ONCE, *, attempt: int = 0, jitt
         pytest.param(ProviderDown("x"), ONCE, S.PENDING, None, 0, 10, 10, id="provider-down"),
         pytest.param(NotSent("x"), ONCE, S.PENDING, None, 0, 0, None, id="not-sent"),
         pytest.param(Permanent("x"), AGAIN, S.FAILED, Reason.PERMANENT, 1, None, None, id="permanent"),
+        pytest.param(FileUnread("x", permanent=False), AGAIN, S.PENDING, None, 1, 10, 10, id="file-not-now"),
+        pytest.param(
+            FileUnread("x", permanent=True), AGAIN, S.FAILED, Reason.ATTACHMENT, 1, None, None, id="file-missing"
+        ),
         pytest.param(TargetGone("x"), AGAIN, S.FAILED, Reason.TARGET_GONE, 1, None, None, id="gone"),
     ],
 )
@@ -153,6 +158,7 @@ OUTCOMES = st.one_of(
     st.builds(Transient, st.text(max_size=300), st.booleans()),
     st.builds(Throttled, st.sampled_from(Scope), st.text(max_size=10), st.none() | st.floats(0, 1e6)),
     st.builds(Permanent, st.text(max_size=300), st.booleans()),
+    st.builds(FileUnread, st.text(max_size=300), st.booleans()),
     st.builds(TargetGone, st.text(max_size=10)),
     st.builds(ProviderDown, st.text(max_size=10)),
     st.builds(Ambiguous, st.text(max_size=10), st.booleans()),

@@ -10,7 +10,7 @@ import pytest
 from shared.core.lifecycle import SETTLED, DeliveryStatus, Reason
 from shared.core.reference import DeliveryKey
 from shared.delivery.row import DeliveryRow, Owed
-from shared.delivery.triage import Attempt, Drop, Repeat, Settle, Step, Wait, triage
+from shared.delivery.triage import Attempt, Drop, PutOff, Repeat, Settle, Step, Wait, triage
 from shared.wire.channel import DEFAULT_CHANNELS, MessageClass, Promise
 
 NOW = datetime(2026, 1, 15, 9, 0, tzinfo=UTC)
@@ -73,7 +73,7 @@ def wait(after_sec: float, tier_sec: int, *, attempt: int = 1) -> Wait:
             Settle(Reason.EXPIRED),
             id="waits-too-long",
         ),
-        pytest.param(row(send_until=NOW), 1, wait(3600, 3600), id="allowed-hours-over"),
+        pytest.param(row(send_until=NOW), 1, PutOff(), id="allowed-hours-over"),
         pytest.param(row(send_until=NOW + timedelta(seconds=1)), 1, Attempt(), id="allowed-hours"),
         *(pytest.param(row(status=status), 1, Repeat(), id=f"settled-{status}") for status in sorted(SETTLED)),
         pytest.param(row(status=S.SENT, attempt=7), 0, Repeat(), id="settled-whatever-the-attempt"),
