@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from services.relay.iys.error import RegistryError
 from shared.kafka.error import MessagingError
 from shared.postgres.errors import UNAVAILABLE, PostgresError
 
@@ -10,4 +11,7 @@ class BrokerUnreachableError(Exception):
     """Kafka does not answer. Rows are not even claimed: a long outage must not be one long transaction."""
 
 
-EXPECTED: Final[tuple[type[Exception], ...]] = (BrokerUnreachableError, MessagingError, PostgresError, *UNAVAILABLE)
+EXPECTED: Final[tuple[type[Exception], ...]] = (
+    *(BrokerUnreachableError, RegistryError, MessagingError, PostgresError),
+    *UNAVAILABLE,
+)

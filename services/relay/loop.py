@@ -29,18 +29,32 @@ def back_off_sec(failures: int) -> float:
     return float(min(_FIRST_BACK_OFF_SEC * 2 ** min(failures - 1, 16), _LONGEST_BACK_OFF_SEC))
 
 
+def rest_sec(idle_sec: float, longest_sec: float | None, empty_rounds: int) -> float:
+    """Rest after that many rounds in a row that found nothing: doubling up to the longest; None: always the same."""
+    if longest_sec is None:
+        return idle_sec
+    return float(min(max(longest_sec, idle_sec), idle_sec * 2 ** min(empty_rounds, 16)))
+
+
 @dataclass(slots=True)
 class Loop:
     """Repeats `work` until stop: at once while there is more, else after `idle_sec` or when woken.
 
-    A round that fails is logged, counted and tried again with back-off; no other loop notices. A round is not
-    interrupted by stop: what it publishes and commits stays together.
+    longest_idle_sec: what the rest grows to while `found` says that rounds find nothing, so that an idle process costs
+    next to nothing; work that comes without a NOTIFY (a service may drop its trigger) keeps the rests short.
+    channel: the NOTIFY channel whose messages wake it. A round that fails is logged, counted and tried again with
+    back-off; no other loop notices. A round is not interrupted by stop: what it publishes and commits stays together.
     """
 
     name: str
     work: Work
     idle_sec: float
+    channel: str | None = None
+    longest_idle_sec: float | None = None
+    found: Callable[[], bool] = lambda: False
+    """Whether the last round found anything."""
     failures: int = 0
+    _empty_rounds: int = 0
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
@@ -72,14 +86,16 @@ class Loop:
                 await stop.sleep(back_off_sec(self.failures))
                 continue
             self.failures = 0
+            self._empty_rounds = 0 if more or self.found() else self._empty_rounds + 1
             if not more:
                 await self._rest(stop)
 
     async def _rest(self, stop: Stop) -> None:
         stopped = asyncio.ensure_future(stop.wait())
         woken = asyncio.ensure_future(self._wake.wait())
+        timeout = rest_sec(self.idle_sec, self.longest_idle_sec, self._empty_rounds)
         try:
-            await asyncio.wait({stopped, woken}, timeout=self.idle_sec, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({stopped, woken}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (stopped, woken):
                 task.cancel()

@@ -6,7 +6,7 @@ UNKNOWN, and a message that kills its worker would do so for ever.
 Hints and events go through the outbox, in the transaction that makes them due: a kill -9 here loses none.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -18,7 +18,8 @@ from shared.core.event import delivery_event
 from shared.core.identifier import new_id
 from shared.core.lifecycle import DeliveryStatus, NotificationState, Reason, ReceiptKind, after_receipt
 from shared.core.reference import DeliveryKey
-from shared.delivery.store import dead_letter_fingerprint
+from shared.delivery.consequence import dead_letter_fingerprint
+from shared.delivery.request import clear_requests
 from shared.kafka.dead_letters import DeadLetter, dead_letter_headers
 from shared.kafka.record import Record
 from shared.postgres.pool import Connection, Pool
@@ -176,14 +177,21 @@ class Reaper:
             now,
             *bounds(ids),
         )
+        ended = [each for each in reaped if each.ruling.status is not DeliveryStatus.PENDING]
+        await clear_requests(connection, (each.key for each in ended))
         await self._log(connection, reaped)
         unknown = [each.key for each in reaped if each.ruling.status is DeliveryStatus.UNKNOWN]
         if unknown:
             await connection.execute(self._sql["open_unknown"], *key_columns(unknown), now)
-        letters = [self._dead_letter(each, now) for each in reaped if each.ruling.reason is Reason.EXHAUSTED]
-        await self._index(connection, [each for each in reaped if each.ruling.reason is Reason.EXHAUSTED], now)
-        owed = [(each.row["message_class"], self._owed(each, now)) for each in reaped]
-        await enqueue(connection, [(cls, record) for cls, record in (*owed, *letters) if record is not None])
+        waiting = [each for each in reaped if each.ruling.status is DeliveryStatus.PENDING]
+        exhausted = [each for each in reaped if each.ruling.reason is Reason.EXHAUSTED]
+        await self._index(connection, exhausted, now)
+        owed = [
+            *((each, self._hint(each)) for each in _standing(waiting)),
+            *((each, _event(each, now)) for each in ended),
+            *((each, self._dead_letter(each, now)) for each in _standing(exhausted)),
+        ]
+        await enqueue(connection, [(each.row["message_class"], record) for each, record in owed if record is not None])
 
     async def _log(self, connection: Connection, reaped: Sequence[Reaped]) -> None:
         await connection.execute(
@@ -200,24 +208,14 @@ class Reaper:
             [_DETAIL for _ in reaped],
         )
 
-    def _owed(self, reaped: Reaped, now: datetime) -> Record | None:
-        """What must be told: the lane, when it is to be sent again; else everybody, that it is settled."""
-        if reaped.ruling.status is DeliveryStatus.PENDING:
-            return delivery_record(reaped.row, self._channels, attempt=reaped.attempt)
-        key, value, headers = delivery_event(
-            reaped.key,
-            status=reaped.ruling.status,
-            reason=reaped.ruling.reason,
-            attempt=reaped.attempt,
-            provider=reaped.row["provider"],
-            at=now,
-        )
-        return Record(DELIVERY_EVENTS, key, value, headers)
+    def _hint(self, reaped: Reaped) -> Record | None:
+        """To its lane; None for a channel this installation does not have."""
+        return delivery_record(reaped.row, self._channels, attempt=reaped.attempt)
 
-    def _dead_letter(self, reaped: Reaped, now: datetime) -> tuple[int, Record | None]:
-        hint = delivery_record(reaped.row, self._channels, attempt=reaped.attempt)
+    def _dead_letter(self, reaped: Reaped, now: datetime) -> Record | None:
+        hint = self._hint(reaped)
         if hint is None or reaped.lane is None:
-            return reaped.row["message_class"], None
+            return None
         letter = DeadLetter(
             topic=reaped.lane.topic,
             partition=-1,  # it comes from its row, not from a place in the topic
@@ -231,7 +229,7 @@ class Reaper:
             first_seen=now,
         )
         headers = dead_letter_headers(letter, self._service_version)
-        return reaped.row["message_class"], Record(reaped.lane.dlq_topic, hint.key, hint.value, headers)
+        return Record(reaped.lane.dlq_topic, hint.key, hint.value, headers)
 
     async def _index(self, connection: Connection, exhausted: Sequence[Reaped], now: datetime) -> None:
         listed = [(each, each.lane) for each in exhausted if each.lane is not None]
@@ -257,6 +255,29 @@ class Reaper:
                 status=each.ruling.status,
                 attempt=each.attempt,
             )
+
+
+def _standing(reaped: Iterable[Reaped]) -> Iterator[Reaped]:
+    """Those whose hint goes out: of an e-mail request's recipients the first, which stands for the message."""
+    messages: set[UUID] = set()
+    for each in reaped:
+        if each.row["is_request"]:
+            if each.key.notification_id in messages:
+                continue
+            messages.add(each.key.notification_id)
+        yield each
+
+
+def _event(reaped: Reaped, now: datetime) -> Record:
+    key, value, headers = delivery_event(
+        reaped.key,
+        status=reaped.ruling.status,
+        reason=reaped.ruling.reason,
+        attempt=reaped.attempt,
+        provider=reaped.row["provider"],
+        at=now,
+    )
+    return Record(DELIVERY_EVENTS, key, value, headers)
 
 
 def key_columns(keys: Sequence[DeliveryKey]) -> tuple[list[UUID], list[str], list[bytes]]:

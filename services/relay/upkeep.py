@@ -1,7 +1,7 @@
 """What time makes superfluous is removed in small batches, and tomorrow's partitions are there before tomorrow."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -13,9 +13,12 @@ from shared.core.event import delivery_event
 from shared.core.identifier import new_id
 from shared.core.lifecycle import DeliveryStatus, Reason
 from shared.core.reference import DeliveryKey
+from shared.delivery.request import clear_requests
 from shared.kafka.record import Record
+from shared.postgres.inbox import prune_inbox
 from shared.postgres.partition import ensure_partitions
 from shared.postgres.pool import Connection, Pool
+from shared.postgres.provider import prune_events
 from shared.postgres.query import load_queries
 from shared.runtime.logs import get_logger
 from shared.runtime.metrics import RECEIPTS, UNKNOWN_CLOSED, UPKEEP_REMOVED
@@ -66,6 +69,11 @@ class Upkeep:
             self._prune_applied_receipts,
             self._prune_parked_receipts,
             self._clear_codes,
+            self._prune_windows,
+            self._prune_devices,
+            self._prune_imports,
+            self._prune_inbox,
+            self._prune_provider_events,
         )
         more = False
         for step in steps:
@@ -99,6 +107,7 @@ class Upkeep:
             )
             records.append((row["message_class"], Record(DELIVERY_EVENTS, key, value, headers)))
         await enqueue(connection, records)
+        await clear_requests(connection, keys)
         if closed:
             await connection.execute(
                 self._sql["log_deliveries"],
@@ -143,6 +152,36 @@ class Upkeep:
             cleared = await connection.execute(self._sql["clear_codes"], ids, *bounds(ids))
             _count("contents", cleared)
         return len(over) == _BATCH
+
+    async def _prune_windows(self, connection: Connection) -> bool:
+        removed = await connection.execute(self._sql["prune_windows"], _BATCH)
+        return _count("content_window", removed) == _BATCH
+
+    async def _prune_devices(self, connection: Connection) -> bool:
+        """What no app has told of for so long is another person's phone by now, or nobody's."""
+        removed = await connection.execute(self._sql["prune_devices"], self._settings.devices_keep_sec, _BATCH)
+        return _count("devices", removed) == _BATCH
+
+    async def _prune_inbox(self, connection: Connection) -> bool:
+        before = self._clock() - timedelta(seconds=self._settings.inbox_keep_sec)
+        removed = await prune_inbox(connection, before, limit=_BATCH)
+        UPKEEP_REMOVED.labels("inbox").inc(removed)
+        return removed == _BATCH
+
+    async def _prune_provider_events(self, connection: Connection) -> bool:
+        before = self._clock() - timedelta(seconds=self._settings.provider_events_keep_sec)
+        removed = await prune_events(connection, before, _BATCH)
+        UPKEEP_REMOVED.labels("provider_events").inc(removed)
+        return removed == _BATCH
+
+    async def _prune_imports(self, connection: Connection) -> bool:
+        """Bad lines first: there may be millions of one run."""
+        keep = self._settings.imports_keep_sec
+        removed = await connection.execute(self._sql["prune_import_errors"], keep, _BATCH)
+        if _count("import_errors", removed) == _BATCH:
+            return True
+        _count("import_runs", await connection.execute(self._sql["prune_import_runs"], keep))
+        return False
 
     async def _prune_otp_due(self) -> None:
         """Page by page over the due codes; what is still PENDING stays."""

@@ -7,9 +7,11 @@ from uuid import UUID
 
 import asyncpg
 
+from shared.core.event import delivery_event
 from shared.core.identifier import new_id
-from shared.core.lifecycle import DeliveryStatus, NotificationState
+from shared.core.lifecycle import DeliveryStatus, NotificationState, Reason
 from shared.core.reference import DeliveryKey
+from shared.core.sealing import Purpose
 from shared.postgres.pool import Pool
 from shared.wire.channel import MessageClass, Promise
 
@@ -54,6 +56,20 @@ async def add_delivery(pool: Pool, notification_id: UUID, **changed: Any) -> Del
     } | changed
     await _insert(pool, "ulak.deliveries", row)
     return DeliveryKey(notification_id, row["channel"], row["target_key"])
+
+
+async def add_request(pool: Pool, notification_id: UUID, *, purpose: Purpose = Purpose.EMAIL) -> None:
+    """What the notification's e-mails say: a request that is rendered when it is sent, or a rendered mail."""
+    row = {"notification_id": notification_id, "channel": "EMAIL", "sealed": b"sealed", "purpose": purpose}
+    await _insert(pool, "ulak.contents", row | {"locale": "en", "template_version": 1})
+
+
+async def kept(pool: Pool, notification_id: UUID) -> bool:
+    """Whether what is to be said is still stored."""
+    found = await pool.fetchval(
+        "SELECT sealed IS NOT NULL FROM ulak.contents WHERE notification_id = $1", notification_id
+    )
+    return bool(found)
 
 
 async def add_claimed(
@@ -103,6 +119,19 @@ async def delivery(pool: Pool, key: DeliveryKey) -> asyncpg.Record:
     )
     assert row is not None
     return row
+
+
+def retold(row: asyncpg.Record) -> bytes:
+    """The event of a settled row as whoever finds it settled tells it again: of nothing but what the row holds."""
+    _, value, _ = delivery_event(
+        DeliveryKey(row["notification_id"], row["channel"], row["target_key"]),
+        status=DeliveryStatus(row["status"]),
+        reason=None if row["reason"] is None else Reason(row["reason"]),
+        attempt=row["attempt"],
+        provider=row["provider"],
+        at=row["updated_at"],
+    )
+    return value
 
 
 async def count(pool: Pool, table: str) -> int:

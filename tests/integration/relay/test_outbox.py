@@ -9,7 +9,6 @@ import orjson
 import pytest
 
 from services.relay.error import BrokerUnreachableError
-from services.relay.outbox import Source
 from services.relay.scan import OLDEST
 from shared.core.identifier import new_id
 from shared.kafka.error import MissingTopicError, PublishError
@@ -29,14 +28,14 @@ def payloads(broker: InMemoryProducer) -> list[bytes]:
 async def test_publishes_what_is_due_with_key_and_headers_and_removes_it(
     pool: Pool, broker: InMemoryProducer, make_reader: MakeReader
 ) -> None:
-    await add_outbox(pool, headers={"traceparent": "00-abc", "ce_id": "7"})
+    await add_outbox(pool, headers={"traceparent": "00-abc", "ce_id": "7", "count": 7})
     await add_outbox(pool, available_at=datetime.now(UTC) + timedelta(hours=1))
 
     assert await make_reader(broker).round() is False
 
     (record,) = broker.records
     assert (record.topic, record.key, record.value) == ("orders", b"order-98213", b"0")
-    assert dict(record.headers) == {"traceparent": b"00-abc", "ce_id": b"7"}
+    assert dict(record.headers) == {"traceparent": b"00-abc", "ce_id": b"7", "count": b"7"}
     assert await count(pool, "outbox") == 1
 
 
@@ -86,7 +85,7 @@ async def test_what_commits_later_than_the_overlap_waits_for_the_full_scan_O1(
     await reader.round()
     await add_outbox(pool, payload=b"late", available_at=datetime.now(UTC) - timedelta(hours=1))
 
-    deadline = asyncio.get_running_loop().time() + 10
+    deadline = asyncio.get_running_loop().time() + 60
     while payloads(broker) != [b"late", b"new"]:
         assert asyncio.get_running_loop().time() < deadline
         await reader.round()
@@ -104,7 +103,7 @@ async def test_several_relays_share_the_rows(pool: Pool, broker: InMemoryProduce
 async def test_a_row_locked_by_another_does_not_hold_the_rest_O3(
     pool: Pool, broker: InMemoryProducer, make_reader: MakeReader
 ) -> None:
-    """No order per key is promised (semantics.md section 1), so a free row does not wait for a locked one."""
+    """A row that asks for no order does not wait for one of its key."""
     first, _second = await add_outbox(pool, 2)
     async with pool.acquire() as other, other.transaction():
         await other.execute("SELECT FROM ulak.outbox WHERE id = $1 FOR UPDATE", first)
@@ -135,6 +134,31 @@ async def test_an_oversized_row_is_listed_and_put_aside_and_later_rows_flow_K15(
     assert len(broker.records) == 3
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param('["a"]', id="a-list"),
+        pytest.param('{"a": 1e400}', id="beyond-a-double"),
+        pytest.param('{"a": ' + "[" * 1100 + "]" * 1100 + "}", id="beyond-a-reader-s-depth"),
+    ],
+)
+async def test_headers_that_no_record_can_have_are_put_aside_as_they_are_and_later_rows_flow_K15(
+    pool: Pool, broker: InMemoryProducer, make_reader: MakeReader, headers: str
+) -> None:
+    await pool.execute(
+        "INSERT INTO ulak.outbox (topic, payload, headers) VALUES ('orders', 'bad', $1::text::jsonb)", headers
+    )
+    await add_outbox(pool, 3)
+
+    await make_reader(broker).round()
+
+    assert payloads(broker) == [b"0", b"1", b"2"]
+    left = await pool.fetchrow("SELECT error, headers = $1::text::jsonb AS same FROM ulak.outbox", headers)
+    assert left is not None
+    assert left["same"]
+    assert left["error"].startswith("invalid_record: headers")
+
+
 async def test_a_topic_that_does_not_exist_is_listed_and_holds_nothing(
     pool: Pool, broker: InMemoryProducer, make_reader: MakeReader
 ) -> None:
@@ -161,7 +185,7 @@ async def test_a_declared_topic_that_is_missing_makes_rows_wait(
 
     await add_outbox(pool, topic="domain-events")
     reader = make_reader(broker)
-    reader._topics._list = no_topics
+    reader._publication._ways.topics._list = no_topics
 
     with pytest.raises(MissingTopicError):
         await reader.round()
@@ -199,7 +223,7 @@ async def test_a_producers_own_database_is_read_and_its_rejects_are_listed_in_ou
 ) -> None:
     await add_outbox(foreign_pool, 2)
     (typo,) = await add_outbox(foreign_pool, topic="oders")
-    reader = make_reader(broker, source=Source("db:5432/shop", foreign_pool))
+    reader = make_reader(broker, source="db:5432/shop", pool=foreign_pool)
 
     await reader.round()
 

@@ -1,6 +1,7 @@
 """Leases that ran out, for both promises, with what they owe in the outbox."""
 
 import asyncio
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,12 +10,13 @@ import pytest
 
 from services.relay.reaper import Reaper
 from shared.core.identifier import new_id
-from shared.core.lifecycle import NotificationState
+from shared.core.lifecycle import DeliveryStatus, NotificationState
 from shared.core.reference import DeliveryKey
+from shared.core.sealing import Purpose
 from shared.postgres.pool import Pool
 from shared.wire.channel import DEFAULT_CHANNELS, Promise
 from shared.wire.message import DeliveryHint, decode
-from tests.integration.relay.rows import add_claimed, count, delivery, outbox
+from tests.integration.relay.rows import add_claimed, add_delivery, add_request, count, delivery, kept, outbox, retold
 
 pytestmark = pytest.mark.postgres
 
@@ -65,6 +67,7 @@ async def test_an_at_most_once_delivery_is_unknown_and_never_sent_again(pool: Po
     event = orjson.loads(owed["payload"])
     assert (owed["topic"], event["type"]) == ("delivery-events", "ulak.delivery.unknown.v1")
     assert event["data"]["attempt"] == 1
+    assert owed["payload"] == retold(row)
 
 
 async def test_a_parked_receipt_settles_what_would_be_unknown(pool: Pool) -> None:
@@ -109,6 +112,47 @@ async def test_a_message_that_ends_its_worker_time_and_again_is_dead_lettered(po
     assert (letter["topic"], letter["notification_id"]) == ("push-tx-dlq", key.notification_id)
 
 
+@pytest.mark.parametrize(
+    ("changed", "needed"),
+    [
+        pytest.param({"cancel_requested": True}, False, id="cancelled"),
+        pytest.param({"expires_at": datetime.now(UTC) - timedelta(seconds=1)}, False, id="expired"),
+        pytest.param({"attempt": 7}, True, id="exhausted"),
+        pytest.param({"promise": Promise.AT_MOST_ONCE}, True, id="unknown"),
+        pytest.param({}, True, id="sent-again"),
+    ],
+)
+async def test_a_request_goes_with_its_last_recipient(pool: Pool, changed: dict[str, Any], needed: bool) -> None:
+    key, _ = await add_claimed(pool, channel="EMAIL", provider="smtp", **changed)
+    await add_delivery(pool, key.notification_id, channel="EMAIL", target_key=b"\x08" * 32, status="SENT")
+    await add_request(pool, key.notification_id)
+
+    await make(pool).round()
+
+    assert await kept(pool, key.notification_id) is needed
+
+
+@pytest.mark.parametrize(("purpose", "hints"), [(Purpose.EMAIL, 1), (Purpose.CONTENT, 3)])
+@pytest.mark.parametrize(("attempt", "topic"), [(0, "email-tx"), (7, "email-tx-dlq")], ids=["again", "exhausted"])
+async def test_one_hint_stands_for_a_message(
+    pool: Pool, purpose: Purpose, hints: int, attempt: int, topic: str
+) -> None:
+    """So does one dead letter; what becomes of each recipient is told and listed for each."""
+    changed: dict[str, Any] = {"channel": "EMAIL", "provider": "smtp", "attempt": attempt}
+    key, claim = await add_claimed(pool, **changed)
+    for target in (b"\x08", b"\x09"):
+        claimed = {"status": DeliveryStatus.SENDING, "claim_id": claim, "target_key": target * 32}
+        await add_delivery(pool, key.notification_id, **(changed | claimed))
+    await add_request(pool, key.notification_id, purpose=purpose)
+
+    await make(pool).round()
+
+    owed = Counter(row["topic"] for row in await outbox(pool))
+    assert owed.pop(topic) == hints
+    assert owed == ({"delivery-events": 3} if attempt else {})
+    assert await count(pool, "dead_letters") == (3 if attempt else 0)
+
+
 async def test_a_lease_that_still_runs_is_left_alone(pool: Pool) -> None:
     key, _ = await add_claimed(pool, lease_until=datetime.now(UTC) + timedelta(minutes=1))
 
@@ -142,7 +186,7 @@ async def test_a_worker_that_records_at_this_moment_wins_without_a_deadlock(pool
     key, claim = await add_claimed(pool)
     async with pool.acquire() as worker, worker.transaction():
         await worker.execute("UPDATE ulak.deliveries SET status = 'SENT', claim_id = NULL WHERE claim_id = $1", claim)
-        await asyncio.wait_for(make(pool).round(), 5)
+        await asyncio.wait_for(make(pool).round(), 60)
         await worker.execute("DELETE FROM ulak.leases WHERE claim_id = $1", claim)
 
     assert (await delivery(pool, key))["status"] == "SENT"

@@ -2,82 +2,22 @@
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
 
 from shared.core.lifecycle import NotificationState
 from shared.kafka.settings import KafkaSettings
-from shared.kafka.topics import apply
 from shared.postgres.pool import Pool
 from shared.wire.channel import MessageClass
 from shared.wire.message import DeliveryHint, RequestHint, decode
-from shared.wire.topic import TopicSpec, declared_topics
-from tests.integration.kafka.harness import HOUR_MS, read_all
+from tests.integration.kafka.harness import read_all
+from tests.integration.relay.process import relay, until_count, until_read
 from tests.integration.relay.rows import add_claimed, add_delivery, add_notification, add_outbox, count, delivery
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
-
-WITHIN_SEC = 30.0
-
-
-@pytest.fixture
-async def kafka(kafka_settings: KafkaSettings) -> KafkaSettings:
-    """The topics these tests need, of one partition each."""
-    needed = {"notification-requests-tx", "push-tx", "delivery-events", "domain-events"}
-    specs = [TopicSpec(spec.name, 1, spec.retention_ms) for spec in declared_topics() if spec.name in needed]
-    await apply(kafka_settings, [*specs, TopicSpec("orders", 1, HOUR_MS)])
-    return kafka_settings
-
-
-@contextmanager
-def relay(database: str, kafka: KafkaSettings, log: Path, **settings: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """`python -m services.relay`, ended by SIGTERM unless it is gone by then; it must then end by itself, with 0."""
-    environment = os.environ | {
-        "ULAK_POSTGRES_DSN": database,
-        "ULAK_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
-        "ULAK_KAFKA_TOPIC_PREFIX": kafka.topic_prefix,
-        "ULAK_HEALTH_PORT": "0",
-        **settings,
-    }
-    with (
-        log.open("ab") as stderr,
-        subprocess.Popen([sys.executable, "-m", "services.relay"], env=environment, stderr=stderr) as process,
-    ):
-        try:
-            yield process
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                assert process.wait(20) == 0
-        finally:
-            if process.poll() is None:
-                process.kill()
-
-
-async def until_read(kafka: KafkaSettings, topic: str, wanted: int) -> list[bytes]:
-    deadline = time.monotonic() + WITHIN_SEC
-    values: list[bytes] = []
-    while True:
-        with suppress(KafkaException):  # a topic just made has no leader for a moment
-            values = [message.value() or b"" for message in await read_all(kafka, topic)]
-        if len(values) >= wanted:
-            return values
-        assert time.monotonic() < deadline, f"{len(values)} of {wanted} messages on {topic}"
-        await asyncio.sleep(0.1)
-
-
-async def until_count(pool: Pool, table: str, wanted: int) -> None:
-    deadline = time.monotonic() + WITHIN_SEC
-    while await count(pool, table) != wanted:
-        assert time.monotonic() < deadline, f"ulak.{table} never had {wanted} rows"
-        await asyncio.sleep(0.05)
 
 
 async def test_killed_between_acknowledgement_and_commit_it_publishes_again_K10(
@@ -186,14 +126,14 @@ async def test_oversized_and_unknown_rows_do_not_hold_later_ones_on_a_real_broke
 async def test_hints_that_never_came_are_swept_and_dead_workers_reaped(
     pool: Pool, database: str, kafka: KafkaSettings, tmp_path: Path
 ) -> None:
-    """The chaos suite's horizons: a second, then every two."""
+    """A horizon of a second; the next one far off, so that a slow start does not leave these ids to it."""
     accepted = await add_notification(pool)
     decided = await add_notification(pool, state=NotificationState.DECIDED)
     pending = await add_delivery(pool, decided)
     stuck, _ = await add_claimed(pool)
     settings = {
         "ULAK_RELAY_SWEEP_HORIZONS_SEC": "1",
-        "ULAK_RELAY_SWEEP_REPEAT_SEC": "2",
+        "ULAK_RELAY_SWEEP_REPEAT_SEC": "60",
         "ULAK_RELAY_SWEEP_POLL_SEC": "0.2",
     }
     with relay(database, kafka, tmp_path / "relay.log", **settings):

@@ -11,12 +11,13 @@ import pytest
 from services.relay.sweep import Sweep
 from shared.core.identifier import lowest_id_at, new_id
 from shared.core.lifecycle import DeliveryStatus, NotificationState
+from shared.core.sealing import Purpose
 from shared.kafka.error import PublishError
 from shared.kafka.memory import InMemoryProducer
 from shared.postgres.pool import Pool
 from shared.wire.channel import DEFAULT_CHANNELS
 from shared.wire.message import DeliveryHint, RequestHint, decode
-from tests.integration.relay.rows import add_delivery, add_notification
+from tests.integration.relay.rows import add_delivery, add_notification, add_request
 
 pytestmark = pytest.mark.postgres
 
@@ -74,6 +75,45 @@ async def test_finds_what_is_still_accepted_and_what_is_pending_past_its_time(
     assert requests(broker) == [accepted]
     (hint,) = deliveries(broker)
     assert (hint.notification_id, hint.target_key, hint.attempt) == (decided, pending.target_key, 2)
+
+
+async def test_what_a_pause_holds_is_owed_no_hint(pool: Pool, broker: InMemoryProducer) -> None:
+    for number, pause_id in enumerate([None, new_id()]):
+        key = await add_delivery(pool, await add_notification(pool, id=aged(30, number), state="DECIDED"))
+        if pause_id is not None:
+            await pool.execute(
+                "INSERT INTO ulak.deferred (due_at, kind, notification_id, channel, target_key, pause_id)"
+                " VALUES (now(), 'delivery', $1, $2, $3, $4)",
+                key.notification_id,
+                key.channel,
+                key.target_key,
+                pause_id,
+            )
+    await sweep_all(make(pool, broker))
+    assert [hint.notification_id for hint in deliveries(broker)] == [aged(30, 0)]
+
+
+async def test_a_message_is_owed_one_hint_and_anything_else_one_a_delivery(pool: Pool) -> None:
+    broker, targets = InMemoryProducer(), [bytes([number]) * 32 for number in range(3)]
+    made = [await add_notification(pool, id=aged(11, number), state=NotificationState.DECIDED) for number in range(4)]
+    message, another, rendered, pushed = made
+    for notification in made:
+        channel = "PUSH" if notification == pushed else "EMAIL"
+        for target in targets:
+            await add_delivery(pool, notification, channel=channel, target_key=target)
+    for notification in (message, another):
+        await add_request(pool, notification)
+    await add_request(pool, rendered, purpose=Purpose.CONTENT)
+
+    await sweep_all(make(pool, broker))
+
+    mails = [decode(DeliveryHint, record.value) for record in broker.on("email-tx")]
+    assert [(hint.notification_id, hint.target_key) for hint in mails] == [
+        (message, targets[0]),
+        (another, targets[0]),
+        *((rendered, target) for target in targets),
+    ]
+    assert [hint.target_key for hint in deliveries(broker)] == targets
 
 
 async def test_leaves_the_young_alone_until_they_are_ten_minutes_old(pool: Pool, broker: InMemoryProducer) -> None:

@@ -11,7 +11,16 @@ from services.relay.upkeep import PartitionsAhead, Upkeep
 from shared.core.identifier import new_id
 from shared.core.lifecycle import DeliveryStatus, NotificationState, Reason
 from shared.postgres.pool import Pool
-from tests.integration.relay.rows import add_delivery, add_notification, count, delivery, outbox
+from tests.integration.relay.rows import (
+    add_delivery,
+    add_notification,
+    add_request,
+    count,
+    delivery,
+    kept,
+    outbox,
+    retold,
+)
 
 pytestmark = pytest.mark.postgres
 
@@ -32,6 +41,81 @@ async def test_dedup_rows_go_when_their_time_is_over(pool: Pool) -> None:
     await make(pool).round()
 
     assert [row["key"] for row in await pool.fetch("SELECT key FROM ulak.notification_dedup")] == ["event-1"]
+
+
+async def test_content_windows_go_when_their_time_is_over(pool: Pool) -> None:
+    for number, until in enumerate([PAST, FUTURE, PAST]):
+        await pool.execute(
+            "INSERT INTO ulak.content_window VALUES ('ORDER_SHIPPED', 7, $1, $2, $3)",
+            f"order-{number}",
+            new_id(),
+            until,
+        )
+
+    await make(pool).round()
+
+    assert [row["business_key"] for row in await pool.fetch("SELECT * FROM ulak.content_window")] == ["order-1"]
+
+
+async def test_devices_that_nobody_has_seen_for_long_go(pool: Pool) -> None:
+    user_id = await pool.fetchval("INSERT INTO ulak.recipients (external_id) VALUES ('7') RETURNING user_id")
+    for key, days in ((b"seen", 269), (b"unseen", 271), (b"unseen and silent", 300)):
+        await pool.execute(
+            "INSERT INTO ulak.devices (user_id, token_key, token_sealed, platform, active, last_seen) "
+            "VALUES ($1, $2, '', 'IOS', $3 < 300, now() - $3 * interval '1 day')",
+            user_id,
+            key,
+            days,
+        )
+    await make(pool).round()
+    assert [row[0] for row in await pool.fetch("SELECT token_key FROM ulak.devices")] == [b"seen"]
+
+
+async def test_old_imports_go_with_their_bad_lines(pool: Pool) -> None:
+    for number, (state, days) in enumerate([("FINISHED", 91), ("RUNNING", 91), ("FINISHED", 89)]):
+        run = new_id()
+        await pool.execute(
+            "INSERT INTO ulak.import_runs (id, kind, application_id, state, started_by, updated_at)"
+            " VALUES ($1, 'recipients', $2, $3, 'test', now() - $4 * interval '1 day')",
+            run,
+            number,
+            state,
+            days,
+        )
+        await pool.execute(
+            "INSERT INTO ulak.import_errors SELECT $1, line, 'invalid', '', '' FROM generate_series(1, 700) AS line",
+            run,
+        )
+    upkeep = make(pool)
+    while await upkeep.round():
+        pass
+    assert [row["application_id"] for row in await pool.fetch("SELECT * FROM ulak.import_runs")] == [2]
+    assert await pool.fetchval("SELECT count(*) FROM ulak.import_errors") == 700
+
+
+async def test_old_entries_leave_the_inbox_with_their_count(pool: Pool) -> None:
+    for days in (89, 91):
+        await pool.execute(
+            "INSERT INTO ulak.inbox (user_id, created_at, notification_id, type, content_sealed, locale)"
+            " VALUES (7, $1, $2, 'ORDER_PLACED', '', 'tr')",
+            NOW - timedelta(days=days),
+            new_id(),
+        )
+    await pool.execute("INSERT INTO ulak.inbox_counters VALUES (7, 2)")
+    await make(pool).round()
+    assert await pool.fetchval("SELECT count(*) FROM ulak.inbox") == 1
+    assert await pool.fetchval("SELECT unread FROM ulak.inbox_counters") == 1
+
+
+async def test_old_switches_of_providers_go(pool: Pool) -> None:
+    for age in (timedelta(days=91), timedelta(days=89)):
+        await pool.execute(
+            "INSERT INTO ulak.provider_events (at, account, from_state, to_state, reason)"
+            " VALUES ($1, 'twilio', 'closed', 'open', '')",
+            NOW - age,
+        )
+    await make(pool).round()
+    assert await count(pool, "provider_events") == 1
 
 
 async def test_applied_and_orphaned_receipts_go(pool: Pool) -> None:
@@ -58,6 +142,7 @@ async def test_unknown_is_closed_after_three_days_and_told(pool: Pool) -> None:
     young = await add_delivery(
         pool, notification, channel="SMS", target_key=b"\x08" * 32, status=DeliveryStatus.UNKNOWN, attempt=1
     )
+    ambiguous = retold(await delivery(pool, old))
     for key, since in ((old, NOW - timedelta(hours=73)), (young, NOW - timedelta(hours=71))):
         await pool.execute(
             "INSERT INTO ulak.unknown_open VALUES ($1, $2, $3, $4)",
@@ -72,8 +157,29 @@ async def test_unknown_is_closed_after_three_days_and_told(pool: Pool) -> None:
     assert [(await delivery(pool, key))["reason"] for key in (old, young)] == ["closed", None]
     assert (await delivery(pool, old))["status"] == "UNKNOWN"
     assert await count(pool, "unknown_open") == 1
-    (event,) = [orjson.loads(row["payload"]) for row in await outbox(pool)]
+    (owed,) = await outbox(pool)
+    event = orjson.loads(owed["payload"])
     assert (event["data"]["status"], event["data"]["reason"]) == ("UNKNOWN", "closed")
+    assert owed["payload"] == retold(await delivery(pool, old))
+    assert event["id"] != orjson.loads(ambiguous)["id"], "not the event that told of it first"
+
+
+async def test_a_request_goes_when_nobody_is_waited_for_any_longer(pool: Pool) -> None:
+    notification = await add_notification(pool, state=NotificationState.DECIDED)
+    keys = [
+        await add_delivery(pool, notification, channel="EMAIL", target_key=target * 32, status=DeliveryStatus.UNKNOWN)
+        for target in (b"\x07", b"\x08")
+    ]
+    await add_request(pool, notification)
+    still_needed = []
+    for key in keys:
+        await pool.execute(
+            "INSERT INTO ulak.unknown_open VALUES ($1, $2, $3, $4)", notification, key.channel, key.target_key, PAST
+        )
+        await make(pool).round()
+        still_needed.append(await kept(pool, notification))
+
+    assert still_needed == [True, False]
 
 
 async def test_codes_that_are_over_lose_their_text_and_their_place(pool: Pool) -> None:

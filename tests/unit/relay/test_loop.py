@@ -1,6 +1,6 @@
 import pytest
 
-from services.relay.loop import Loop, back_off_sec
+from services.relay.loop import Loop, back_off_sec, rest_sec
 from shared.runtime.service import Stop
 
 
@@ -70,3 +70,11 @@ async def test_a_failure_is_counted_and_does_not_end_the_loop() -> None:
     await loop.run(stop)
 
     assert loop.failures == 1
+
+
+@pytest.mark.parametrize(
+    ("longest_sec", "empty_rounds", "rests_sec"),
+    [(None, 50, 0.1), (2.0, 0, 0.1), (2.0, 1, 0.2), (2.0, 4, 1.6), (2.0, 5, 2.0), (2.0, 10**6, 2.0), (0.05, 9, 0.1)],
+)
+def test_rests_grow_while_nothing_is_found(longest_sec: float | None, empty_rounds: int, rests_sec: float) -> None:
+    assert rest_sec(0.1, longest_sec, empty_rounds) == pytest.approx(rests_sec)

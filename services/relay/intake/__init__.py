@@ -1,0 +1,1 @@
+"""Model B: rows of `email_messages` go into Ulak's ledger, and their end goes back to them."""
