@@ -25,7 +25,7 @@ from shared.postgres.pool import open_pool
 from shared.postgres.schema import require_schema
 from shared.postgres.settings import PostgresSettings
 from shared.providers.registry import providers
-from shared.runtime.keyring import KeyRingSettings, RingSource, load_ring_source
+from shared.runtime.keyring import KeyRingSettings, RingSource, load_ring_source, refreshed
 from shared.runtime.service import Check, Stop, run, serve_health, serve_http
 from shared.runtime.settings import HealthSettings, HttpSettings, load
 from shared.wire.message import ReceiptMessage, decode
@@ -108,6 +108,7 @@ async def serve(part: str, stop: Stop) -> None:
     )
     checks: dict[str, Check] = {}
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(refreshed(base.ring))
         publisher = await stack.enter_async_context(
             Producer.open(base.kafka, name="callbacks", observer=MetricsObserver())
         )

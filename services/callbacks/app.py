@@ -7,8 +7,10 @@ from fastapi import FastAPI, Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from services.callbacks.problem import Problem, busy
+from services.callbacks.problem import busy
 from services.callbacks.receiver import Incoming
+from shared.web.problem import RefusedError
+from shared.web.response import problem_response
 
 _PROBLEM: Final = {
     "application/problem+json": {
@@ -43,9 +45,9 @@ def create_app(take: Take) -> FastAPI:
     """POST /callbacks/{provider} and /callbacks/{provider}/{account}: 204 once durable, else problem+json."""
     app = FastAPI(title="Ulak callbacks", version="1", docs_url=None, redoc_url=None, openapi_url=None)
 
-    @app.exception_handler(Problem)
-    async def refuse(_request: Request, refusal: Problem) -> Response:
-        return refusal.response()
+    @app.exception_handler(RefusedError)
+    async def refuse(_request: Request, refusal: RefusedError) -> Response:
+        return problem_response(refusal.problem)
 
     @app.post("/callbacks/{provider}", status_code=204, response_class=Response, responses=_REFUSALS)
     async def callback(provider: str, request: Request) -> Response:

@@ -1,54 +1,34 @@
-"""Refusals as `application/problem+json` (RFC 9457), as on every surface of Ulak."""
+"""What the receiver refuses, each as the error that carries it to the answer."""
 
-from collections.abc import Mapping
+from typing import Final
 
-import orjson
-from starlette.responses import Response
+from shared.web.problem import BODY_TOO_LARGE, BODY_TOO_SLOW, ProblemKind, RefusedError
 
-
-class Problem(Exception):  # noqa: N818  what is answered, not what went wrong with us
-    """One refusal: raised anywhere while a callback is taken in, answered by the app."""
-
-    def __init__(
-        self, status: int, code: str, title: str, detail: str, headers: Mapping[str, str] | None = None
-    ) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.code = code
-        self._title = title
-        self._detail = detail
-        self._headers = dict(headers or {})
-
-    def response(self) -> Response:
-        body = {
-            "type": f"urn:ulak:problem:{self.code.replace('_', '-')}",
-            "title": self._title,
-            "status": self.status,
-            "code": self.code,
-            "detail": self._detail,
-        }
-        return Response(orjson.dumps(body), self.status, self._headers, media_type="application/problem+json")
+_UNKNOWN_PROVIDER: Final = ProblemKind("unknown_provider", 404, "Unknown provider")
+_UNSIGNED: Final = ProblemKind("signature_missing", 401, "Signature missing")
+_FORGED: Final = ProblemKind("signature_refused", 403, "Signature refused")
+_BUSY: Final = ProblemKind("try_again", 503, "Try again")
 
 
-def unknown_provider() -> Problem:
-    return Problem(404, "unknown_provider", "Unknown provider", "No such provider is configured to call back here.")
+def unknown_provider() -> RefusedError:
+    return RefusedError(_UNKNOWN_PROVIDER("No such provider is configured to call back here."))
 
 
-def unsigned(detail: str) -> Problem:
-    return Problem(401, "signature_missing", "Signature missing", detail, {"WWW-Authenticate": "Signature"})
+def unsigned(detail: str) -> RefusedError:
+    return RefusedError(_UNSIGNED(detail, headers={"www-authenticate": "Signature"}))
 
 
-def forged(detail: str) -> Problem:
-    return Problem(403, "signature_refused", "Signature refused", detail)
+def forged(detail: str) -> RefusedError:
+    return RefusedError(_FORGED(detail))
 
 
-def too_large(limit: int) -> Problem:
-    return Problem(413, "body_too_large", "Body too large", f"A callback has at most {limit} bytes.")
+def too_large(limit: int) -> RefusedError:
+    return RefusedError(BODY_TOO_LARGE(f"A callback has at most {limit} bytes."))
 
 
-def too_slow(limit_sec: float) -> Problem:
-    return Problem(408, "body_too_slow", "Body too slow", f"The body did not arrive within {limit_sec:g} seconds.")
+def too_slow(limit_sec: float) -> RefusedError:
+    return RefusedError(BODY_TOO_SLOW(f"The body did not arrive within {limit_sec:g} seconds."))
 
 
-def busy(detail: str) -> Problem:
-    return Problem(503, "try_again", "Try again", detail, {"Retry-After": "5"})
+def busy(detail: str) -> RefusedError:
+    return RefusedError(_BUSY(detail, headers={"retry-after": "5"}))

@@ -16,6 +16,7 @@ from shared.kafka.record import Publisher, Record
 from shared.runtime.keyring import RingSource
 from shared.runtime.logs import get_logger
 from shared.runtime.metrics import CALLBACKS_REFUSED, RECEIPTS
+from shared.web.problem import RefusedError
 from shared.wire.message import ReceiptMessage, encode
 from shared.wire.topic import DELIVERY_RECEIPTS
 
@@ -52,12 +53,12 @@ class Receiver:
         self._in_flight = 0
 
     async def take(self, name: str, incoming: Incoming) -> None:
-        """Return when the callback is durable; raises Problem otherwise, and then nothing has changed."""
+        """Return when the callback is durable; raises RefusedError otherwise, and then nothing has changed."""
         label = name.split("/", maxsplit=1)[0] if name in self._readers else _UNKNOWN
         try:
             await self._take(name, incoming)
-        except problem.Problem as refusal:
-            CALLBACKS_REFUSED.labels(label, refusal.code).inc()
+        except RefusedError as refusal:
+            CALLBACKS_REFUSED.labels(label, refusal.problem.code).inc()
             raise
         RECEIPTS.labels(label, "accepted").inc()
 

@@ -9,6 +9,7 @@ from uuid import UUID, uuid5
 from services.callbacks.projection import Delivery, Effect, Statement, apply_all
 from shared.core.lifecycle import SETTLED, DeliveryStatus, Reason, ReceiptKind
 from shared.core.reference import DeliveryKey
+from shared.delivery.request import clear_requests
 from shared.postgres.pool import Connection, Pool
 from shared.postgres.query import load_queries
 from shared.runtime.metrics import RECEIPTS
@@ -95,6 +96,7 @@ class ReceiptStore:
                 [change.before.status for change in settled],
             )
             await connection.execute(self._sql["close_open"], *_columns(keys))
+            await clear_requests(connection, keys)
         effects = [pair for change in changes for pair in change.effects]
         await self._park(connection, [statement for statement, effect in effects if effect is Effect.PARKED])
         await self._log(connection, [statement for statement, _ in effects])

@@ -3,21 +3,21 @@
 The decision whether and where it goes out is the router's; here is only checked what the caller can still correct.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Any, Final
 
 import orjson
-from pydantic import ValidationError
 
 from services.ingest import problem
 from services.ingest.model import ClampedPriority, NotificationRequest
-from services.ingest.problem import FieldError, Problem
+from shared.content.parameter import Declaration
 from shared.core.address import EmailAddress, InvalidAddressError, parse_email, parse_phone
 from shared.core.catalogue import Catalogue, NotificationType
+from shared.core.zone import zone_names
+from shared.web.problem import FieldError, Problem
 from shared.wire.channel import Category, Channels, MessageClass
 
 MAX_SEND_AHEAD: Final = timedelta(days=30)
@@ -25,21 +25,6 @@ MAX_SEND_AHEAD: Final = timedelta(days=30)
 MAX_EVENT_AHEAD: Final = timedelta(hours=1)
 """An event that claims to come from further ahead has a wrong clock or zone, and would live too long."""
 _MAX_REMEMBERED: Final = 4096
-_REMEDY: Final = {
-    "extra_forbidden": "this field is not known here: remove it or correct its name",
-    "missing": "this field is required: send it",
-    "model_type": "send a JSON object",
-}
-"""What to do, by pydantic's name of the error, where its own words are for programmers."""
-_FORM: Final = {
-    "userId": "give the user's id: a string of 1 to 128 characters, or an integer",
-    "eventId": "give 1 to 200 printable characters",
-    "requestId": "give 1 to 200 printable characters",
-    "locale": "give a language tag, like tr or tr-TR",
-    "code": "give 4 to 10 digits or letters",
-    "purpose": "give 1 to 32 letters, digits, points, hyphens or underscores",
-}
-"""The same for fields whose form pydantic could only tell as an expression, by the field's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +64,7 @@ class Requirements:
         self._channels = channels
         self._problems: dict[tuple[str, tuple[str, ...] | None], Problem | None] = {}
         self._parameters: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
+        self._declared: dict[str, Declaration] = {}
 
     def channel_problem(self, kind: NotificationType, asked: tuple[str, ...] | None) -> Problem | None:
         """What is wrong with the channels: unknown ones, or no template to fill in."""
@@ -88,6 +74,20 @@ class Requirements:
                 self._problems.clear()
             self._problems[key] = _channel_problem(asked, kind, self.catalogue, self._channels)
         return self._problems[key]
+
+    def params_problem(self, kind: NotificationType, params: Mapping[str, Any]) -> Problem | None:
+        """What params hold that the type does not declare, or lack of what it does."""
+        if kind.parameter_schema is None:
+            return None
+        declared = self._declared.get(kind.name)
+        if declared is None:
+            declared = self._declared[kind.name] = Declaration(kind.parameter_schema)
+        found = tuple(FieldError(f"params{wrong.path}", wrong.message) for wrong in declared.problems(params))
+        if not found:
+            return None
+        return problem.INVALID_PARAMETERS(
+            f"{found[0].path}: {found[0].detail}. {kind.name} declares its parameters.", errors=found
+        )
 
     def parameters(self, kind: NotificationType, channels: tuple[str, ...]) -> frozenset[str]:
         """Every name that a template of these channels uses in any locale."""
@@ -115,7 +115,7 @@ def admit(  # noqa: PLR0911  one return per thing that can be wrong reads better
             f"There is no notification type {request.type!r}. Push it with `ulak templates push`, or correct the name.",
             "type",
         )
-    asked = _asked_class(request.priority)
+    asked = asked_class(request.priority)
     if isinstance(asked, Problem):
         return asked
     times = _times(request, kind, now)
@@ -128,6 +128,9 @@ def admit(  # noqa: PLR0911  one return per thing that can be wrong reads better
     profile = _profile(request)
     if isinstance(profile, Problem):
         return profile
+    undeclared = requirements.params_problem(kind, request.params)
+    if undeclared is not None:
+        return undeclared
     try:
         params = orjson.dumps(request.params)
     except orjson.JSONEncodeError as error:
@@ -139,7 +142,7 @@ def admit(  # noqa: PLR0911  one return per thing that can be wrong reads better
         request=request,
         type=kind,
         message_class=kind.message_class if asked is None else max(kind.message_class, asked),
-        clamped=_clamped(request.priority, asked, kind.message_class),
+        clamped=clamp(request.priority, asked, kind.message_class),
         channels=channels,
         profile=profile,
         params=params,
@@ -173,7 +176,7 @@ def missing_parameters(
     if not any(catalogue.template(admitted.type.name, channel, locale, default_locale) for channel in channels):
         tried = ", ".join(dict.fromkeys((locale, default_locale) if locale else (default_locale,)))
         return problem.TEMPLATE_MISSING(
-            f"{admitted.type.name} has no template for {_listed(tuple(channels))} in {tried}. "
+            f"{admitted.type.name} has no template for {listed(tuple(channels))} in {tried}. "
             "Push one with `ulak templates push`, or send the recipient's locale."
         )
     for channel in channels:
@@ -185,7 +188,7 @@ def missing_parameters(
         )
         if template is not None and names:
             lacking |= dict.fromkeys(names)
-            sentences.append(f"{admitted.type.name} for {channel} in {template.locale} needs {_listed(names)}.")
+            sentences.append(f"{admitted.type.name} for {channel} in {template.locale} needs {listed(names)}.")
     if not lacking:
         return None
     return problem.PARAMETERS_MISSING(
@@ -193,38 +196,9 @@ def missing_parameters(
     )
 
 
-def invalid_fields(error: ValidationError, *, under: str = "") -> Problem:
-    """A pydantic error as a problem: each field's path in the caller's own spelling, what is wrong and the remedy.
-
-    Never repeats a value: it may be an address or a code.
-    """
-    found = {
-        _path(item["loc"], under): _REMEDY.get(item["type"]) or _form(item["loc"], item["msg"])
-        for item in error.errors(include_url=False, include_input=False, include_context=False)
-    }
-    errors = tuple(FieldError(path, detail) for path, detail in found.items())
-    first = errors[0]
-    rest = "" if len(errors) == 1 else f" There are {len(errors)} such fields, see errors."
-    return problem.INVALID_REQUEST(f"{first.path or 'The body'}: {first.detail}.{rest}", errors=errors)
-
-
-def _form(location: Sequence[str | int], message: str) -> str:
-    known = [_FORM[step] for step in location if isinstance(step, str) and step in _FORM]
-    return known[-1] if known else message.removeprefix("Value error, ")
-
-
-def _path(location: Sequence[str | int], under: str) -> str:
-    # Members of a union (`userId.str`) are pydantic's, not the caller's.
-    steps = [
-        str(step) for step in location if not (isinstance(step, str) and step.startswith(("constrained-", "function-")))
-    ]
-    if steps[:1] == ["userId"]:
-        steps = steps[:1]
-    return ".".join([under, *steps] if under else steps)
-
-
 @lru_cache(maxsize=64)
-def _asked_class(priority: str | None) -> MessageClass | Problem | None:
+def asked_class(priority: str | None) -> MessageClass | Problem | None:
+    """The class that a caller's `priority` names, by its own name or by a category's."""
     if priority is None:
         return None
     try:
@@ -236,7 +210,8 @@ def _asked_class(priority: str | None) -> MessageClass | Problem | None:
         )
 
 
-def _clamped(priority: str | None, asked: MessageClass | None, allowed: MessageClass) -> ClampedPriority | None:
+def clamp(priority: str | None, asked: MessageClass | None, allowed: MessageClass) -> ClampedPriority | None:
+    """What the answer tells of a priority that asked for more than the type's class."""
     if priority is None or asked is None or asked >= allowed:
         return None
     return ClampedPriority.model_validate({"requested": priority, "applied": allowed.label})
@@ -277,18 +252,18 @@ def _channel_problem(
         if any(catalogue.templates(kind.name, channel) for channel in kind.default_channels):
             return None
         return problem.TEMPLATE_MISSING(
-            f"{kind.name} has no template for {_listed(kind.default_channels)}. Push one with `ulak templates push`.",
+            f"{kind.name} has no template for {listed(kind.default_channels)}. Push one with `ulak templates push`.",
             "type",
         )
     unknown = [index for index, name in enumerate(asked) if name not in channels]
     if unknown:
         return problem.UNKNOWN_CHANNEL(
-            f"Not a channel: use {_listed(channels.names, 'or')}.", *(f"channels.{index}" for index in unknown)
+            f"Not a channel: use {listed(channels.names, 'or')}.", *(f"channels.{index}" for index in unknown)
         )
     bare = [index for index, name in enumerate(asked) if not catalogue.templates(kind.name, name)]
     if bare:
         return problem.TEMPLATE_MISSING(
-            f"{kind.name} has no template for {_listed([asked[index] for index in bare])}. "
+            f"{kind.name} has no template for {listed([asked[index] for index in bare])}. "
             "Push one with `ulak templates push`, or leave the channel out.",
             *(f"channels.{index}" for index in bare),
         )
@@ -309,7 +284,7 @@ def _profile(request: NotificationRequest) -> Profile | Problem | None:
         phone = None if given.phone is None else parse_phone(given.phone)
     except InvalidAddressError as error:
         return problem.INVALID_ADDRESS(f"recipient.phone is {error}.", "recipient.phone")
-    if given.time_zone is not None and not _known_zone(given.time_zone):
+    if given.time_zone is not None and given.time_zone not in zone_names():
         return problem.INVALID_TIME_ZONE(
             "recipient.timeZone is not an IANA time zone: give a name like Europe/Istanbul, not an offset.",
             "recipient.timeZone",
@@ -319,16 +294,7 @@ def _profile(request: NotificationRequest) -> Profile | Problem | None:
     return Profile(email, phone, given.locale, given.time_zone)
 
 
-@lru_cache(maxsize=1024)
-def _known_zone(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: a folder of the database, like `Europe`
-        return False
-    return True
-
-
-def _listed(names: Iterable[str], word: str = "and") -> str:
+def listed(names: Iterable[str], word: str = "and") -> str:
     """`a`, `a and b`, `a, b and c`."""
     *most, last = names
     return f"{', '.join(most)} {word} {last}" if most else last

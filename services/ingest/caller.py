@@ -8,25 +8,16 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
+from shared.postgres.api_key import Scope
 from shared.postgres.errors import translated
 from shared.postgres.pool import Pool
 from shared.postgres.query import load_queries
 
 _SECRET: Final = re.compile(r"ulak_(live|team|test)_[A-Za-z0-9_-]{43}")
 _MAX_REMEMBERED: Final = 10_000
-
-
-class Scope(StrEnum):
-    """What a key may do; `all` stands for every one of them."""
-
-    NOTIFICATIONS = "notifications"
-    OTP = "otp"
-    ADMIN = "admin"
-    ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
-"""Cancelling a notification: what waits is stopped, what is on the wire is not tried again, the rest is out."""
+"""Cancelling notifications: what waits is stopped, what is on the wire is not tried again, the rest is out."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,6 +12,7 @@ from services.ingest.outgoing import LogEntry, Outgoing, add_log, add_outbox, sk
 from shared.core.identifier import new_id
 from shared.core.lifecycle import DeliveryStatus, NotificationState, Reason
 from shared.core.reference import DeliveryKey
+from shared.delivery.request import clear_requests
 from shared.postgres.errors import translated
 from shared.postgres.pool import Connection, Pool
 from shared.postgres.query import load_queries
@@ -36,8 +38,23 @@ class Counts:
 class LockedDelivery:
     key: DeliveryKey
     status: DeliveryStatus
+    reason: str | None
     attempt: int
     provider: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """One notification as it stood when it was locked."""
+
+    id: UUID
+    state: NotificationState
+    message_class: MessageClass
+    deliveries: Sequence[LockedDelivery]
+
+    @property
+    def counts(self) -> Counts:
+        return count(self.state, [delivery.status for delivery in self.deliveries])
 
 
 def count(state: NotificationState, statuses: Sequence[DeliveryStatus]) -> Counts:
@@ -64,58 +81,78 @@ class Canceller:
         self._queries = load_queries("ingest")
 
     async def cancel(self, notification_id: UUID, application: int | None) -> Counts | None:
-        """Cancel and count, in one transaction; None for a notification that is not there (or not this application's).
+        """Cancel and count; None for a notification that is not there (or not this application's)."""
+        found = await self.cancel_all([notification_id], application)
+        return found[0].counts if found else None
 
-        Where nothing is stopped, nothing is changed.
+    async def cancel_all(self, ids: Sequence[UUID], application: int | None) -> Sequence[Locked]:
+        """Cancel what of these can be stopped, in one transaction; all of them as they stood before.
+
+        Where nothing is stopped, nothing is changed. ids: in order. UnavailableError if PostgreSQL cannot be asked.
         """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                found = await connection.fetchrow(self._queries["lock_notification"], notification_id, application)
-                if found is None:
-                    return None
-                deliveries = await self._lock_deliveries(connection, notification_id)
-                counts = count(NotificationState(found["state"]), [delivery.status for delivery in deliveries])
-                if not counts.stopped:
-                    return counts
-                outgoing = await self._write(
-                    connection, notification_id, deliveries, MessageClass(found["message_class"])
-                )
+                found = await self._lock(connection, ids, application)
+                outgoing = await self._write(connection, [each for each in found if each.counts.stopped])
         self._publisher.publish([item.outbox_id for item in outgoing], [item.record for item in outgoing])
-        return counts
+        return found
 
-    async def _lock_deliveries(self, connection: Connection, notification_id: UUID) -> list[LockedDelivery]:
-        rows = await connection.fetch(self._queries["lock_deliveries"], notification_id)
-        return [
-            LockedDelivery(
-                DeliveryKey(notification_id, row["channel"], row["target_key"]),
-                DeliveryStatus(row["status"]),
-                row["attempt"],
-                row["provider"],
+    async def _lock(self, connection: Connection, ids: Sequence[UUID], application: int | None) -> list[Locked]:
+        bounds = (ids, ids[0], ids[-1])
+        notifications = await connection.fetch(self._queries["lock_notifications"], *bounds, application)
+        if not notifications:
+            return []
+        present = [row["id"] for row in notifications]
+        deliveries: defaultdict[UUID, list[LockedDelivery]] = defaultdict(list)
+        for row in await connection.fetch(self._queries["lock_deliveries"], present, present[0], present[-1]):
+            deliveries[row["notification_id"]].append(
+                LockedDelivery(
+                    DeliveryKey(row["notification_id"], row["channel"], row["target_key"]),
+                    DeliveryStatus(row["status"]),
+                    row["reason"],
+                    row["attempt"],
+                    row["provider"],
+                )
             )
-            for row in rows
+        return [
+            Locked(
+                row["id"], NotificationState(row["state"]), MessageClass(row["message_class"]), deliveries[row["id"]]
+            )
+            for row in notifications
         ]
 
-    async def _write(
-        self,
-        connection: Connection,
-        notification_id: UUID,
-        deliveries: Sequence[LockedDelivery],
-        message_class: MessageClass,
-    ) -> list[Outgoing]:
+    async def _write(self, connection: Connection, stopped: Sequence[Locked]) -> list[Outgoing]:
+        if not stopped:
+            return []
         now = self._clock()
-        await connection.execute(self._queries["cancel_notification"], notification_id, now)
-        await connection.execute(self._queries["cancel_deliveries"], notification_id, now)
-        pending = [delivery for delivery in deliveries if delivery.status is DeliveryStatus.PENDING]
-        if not any(delivery.status is DeliveryStatus.SENDING for delivery in deliveries):
-            await connection.execute(self._queries["forget_due"], notification_id)
-            await connection.execute(self._queries["clear_codes"], [notification_id], notification_id, notification_id)
+        ids = [each.id for each in stopped]
+        await connection.execute(self._queries["cancel_notifications"], ids, ids[0], ids[-1], now)
+        await connection.execute(self._queries["cancel_deliveries"], ids, ids[0], ids[-1], now)
+        ended = [each.id for each in stopped if not each.counts.in_flight]
+        if ended:
+            await connection.execute(self._queries["forget_due"], ended)
+            await connection.execute(self._queries["clear_codes"], ended, ended[0], ended[-1])
+        pending = [
+            (delivery, each.message_class)
+            for each in stopped
+            for delivery in each.deliveries
+            if delivery.status is DeliveryStatus.PENDING
+        ]
+        await clear_requests(connection, (delivery.key for delivery, _ in pending))
         await add_log(
             connection,
             [
                 LogEntry(item.key, new_id(), "operator", "skip", Reason.CANCELLED, "cancelled by the caller")
-                for item in pending
+                for item, _ in pending
             ],
         )
-        outgoing = [skipped_event(item.key, Reason.CANCELLED, item.attempt, item.provider, now) for item in pending]
-        await add_outbox(connection, outgoing, message_class, now + timedelta(seconds=OUTBOX_DELAY_SEC))
+        outgoing: list[Outgoing] = []
+        for message_class in MessageClass:
+            events = [
+                skipped_event(item.key, Reason.CANCELLED, item.attempt, item.provider, now)
+                for item, of_class in pending
+                if of_class is message_class
+            ]
+            await add_outbox(connection, events, message_class, now + timedelta(seconds=OUTBOX_DELAY_SEC))
+            outgoing += events
         return outgoing

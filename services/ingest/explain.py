@@ -1,227 +1,164 @@
-"""What happened to a notification, and why, in words: pure, from its rows to dated sentences in order."""
+"""What happened to a notification, and why: from its rows to dated sentences in order, in a language. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from services.ingest.record import DeliveryRecord, LogRecord, NotificationRecord
 from shared.core.identifier import NOTIFICATION, public_id
 from shared.core.lifecycle import DeliveryStatus, NotificationState, Reason
-
-REASONS: Final[Mapping[str, str]] = {
-    Reason.CANCELLED: "it was cancelled",
-    Reason.EXPIRED: "its time to live had passed",
-    Reason.SUPERSEDED: "a newer code for the same phone and purpose took its place",
-    Reason.NO_CONSENT: "the user has not consented to marketing on this channel",
-    Reason.PREFERENCE: "the user switched this kind of message off on this channel",
-    Reason.SUPPRESSED: "the address is suppressed",
-    Reason.DUPLICATE_CONTENT: "the user was told the same thing already",
-    Reason.CAPPED: "the user has had as many messages as the cap allows",
-    Reason.NO_TARGET: "the user has no address or device for this channel",
-    Reason.NO_TEMPLATE: "there is no active template for this channel and language",
-    Reason.UNKNOWN_TYPE: "its notification type no longer exists",
-    Reason.QUIET_HOURS: "it would have arrived in the user's quiet hours",
-    Reason.SCHEDULED: "the caller asked for a later time",
-    Reason.NOT_ON_ALLOW_LIST: "the API key is a team key and the recipient is not on its allow-list",
-    Reason.EXHAUSTED: "every attempt failed",
-    Reason.PERMANENT: "the provider refuses it for good",
-    Reason.TARGET_GONE: "the address or device no longer exists",
-    Reason.RENDER: "its template could not be filled in",
-    Reason.CONFIG: "the provider is configured wrongly",
-    Reason.UNDELIVERED: "the provider could not deliver it",
-    Reason.BOUNCED: "it bounced",
-    Reason.AMBIGUOUS: "nobody knows whether the provider took it, and it may not be sent twice",
-    Reason.UNSEALABLE: "its stored content cannot be opened with this key ring",
-    Reason.CLOSED: "no receipt came in time",
-}
-"""Every reason as a clause after "because"."""
-
-_OUTCOMES: Final[Mapping[str, str]] = {
-    "accepted": "{by} accepted it",
-    "transient": "{by} could not take it now",
-    "throttled": "{by} asked to slow down",
-    "permanent": "{by} refused it for good",
-    "targetgone": "{by} says that the address or device no longer exists",
-    "providerdown": "{by} was not usable",
-    "ambiguous": "nobody knows whether {by} took it",
-    "notsent": "it was not put on the wire",
-}
-_RECEIPTS: Final[Mapping[str, str]] = {
-    "progress": "{by} reports progress",
-    "delivered": "{by} reports that it was delivered",
-    "undelivered": "{by} reports that it could not be delivered",
-}
-_VERDICTS: Final[Mapping[str, str]] = {
-    "go": "will be sent",
-    "skip": "will not be sent",
-    "fail": "cannot be sent",
-    "defer": "is held back",
-    "redirect": "goes to another channel",
-}
-_STATUS_WORDS: Final[Mapping[str, str]] = {
-    DeliveryStatus.PENDING: "waiting",
-    DeliveryStatus.SENDING: "being sent",
-    DeliveryStatus.SENT: "sent",
-    DeliveryStatus.DELIVERED: "delivered",
-    DeliveryStatus.FAILED: "failed",
-    DeliveryStatus.SKIPPED: "not sent",
-    DeliveryStatus.UNKNOWN: "unknown",
-}
-
+from shared.decision.phrase import Phrases
+from shared.decision.step import Step
+from shared.decision.wording import Language, because, moment, to_mend
 
 _OPEN: Final = frozenset({DeliveryStatus.PENDING, DeliveryStatus.SENDING})
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One sentence and when it became true. result is the machine-readable word behind it."""
-
-    at: datetime
-    text: str
-    result: str
-    channel: str | None = None
-    reason: str | None = None
-
-    def body(self) -> dict[str, Any]:
-        body = {"at": self.at, "text": self.text, "channel": self.channel, "result": self.result, "reason": self.reason}
-        return {name: value for name, value in body.items() if value is not None}
-
-
 def explain(
-    record: NotificationRecord, deliveries: Sequence[DeliveryRecord], log: Sequence[LogRecord]
+    record: NotificationRecord, deliveries: Sequence[DeliveryRecord], log: Sequence[LogRecord], language: Language
 ) -> tuple[Step, ...]:
     """Every decision and attempt, oldest first; ends with what each open delivery waits for.
 
     Bulk lanes log only what differs from the plain success (data.md), so a delivery without a logged attempt tells its
     own outcome.
     """
+    phrases = language.phrases
     targets = {(delivery.channel, delivery.target_key): delivery.target for delivery in deliveries}
-    present = [(delivery, step) for delivery in deliveries for step in _present(delivery, log)]
+    present = [(delivery, step) for delivery in deliveries for step in _present(delivery, log, phrases)]
     happened = [
-        *(_logged(entry, targets.get((entry.channel, entry.target_key))) for entry in log),
-        *_cancelled(record),
+        *(_logged(entry, targets.get((entry.channel, entry.target_key)), phrases) for entry in log),
+        *_cancelled(record, phrases),
         *(step for delivery, step in present if delivery.status not in _OPEN),
     ]
     waiting = [step for delivery, step in present if delivery.status in _OPEN]
     # Acceptance and decision may share a millisecond, and a row may have changed before its attempt's line was cut:
     # the beginning comes first and what is open last, whatever their clocks say.
     return (
-        *_beginning(record),
+        *_beginning(record, phrases),
         *sorted(happened, key=lambda step: step.at),
         *sorted(waiting, key=lambda step: step.at),
     )
 
 
-def _at(step: Step) -> datetime:
-    return step.at
-
-
-def summary(record: NotificationRecord, deliveries: Sequence[DeliveryRecord]) -> str:
+def summary(record: NotificationRecord, deliveries: Sequence[DeliveryRecord], language: Language) -> str:
     """Where it stands, in one sentence."""
+    phrases = language.phrases
     if not deliveries:
         match record.state:
             case NotificationState.DEFERRED:
-                return f"It waits until {_time(record.send_at or record.expires_at)}, nothing has been sent."
+                until = record.due_at or record.send_at or record.expires_at
+                return phrases.stands_deferred.format(until=moment(until))
             case NotificationState.CANCELLED:
-                return "It was cancelled before anything was sent."
+                return phrases.stands_cancelled
             case NotificationState.DECIDED:
-                return "It was decided, and nothing was to be sent."
+                return phrases.stands_decided
             case _:
-                return "It is accepted and waits to be decided."
+                return phrases.stands_accepted
     counts = Counter(delivery.status for delivery in deliveries)
-    told = ", ".join(f"{counts[status]} {_STATUS_WORDS[status]}" for status in _STATUS_WORDS if counts[status])
-    one = len(deliveries) == 1
-    return f"{'One delivery' if one else f'{len(deliveries)} deliveries'}: {told}."
+    told = ", ".join(f"{counts[status]} {word}" for status, word in phrases.statuses.items() if counts[status])
+    sentence = phrases.one_delivery if len(deliveries) == 1 else phrases.many_deliveries
+    return sentence.format(count=len(deliveries), told=told)
 
 
 def explain_body(
-    record: NotificationRecord, deliveries: Sequence[DeliveryRecord], log: Sequence[LogRecord]
+    record: NotificationRecord, deliveries: Sequence[DeliveryRecord], log: Sequence[LogRecord], language: Language
 ) -> dict[str, Any]:
     """The answer of `GET /internal/v1/notifications/{id}/explain`."""
     return {
         "notificationId": public_id(NOTIFICATION, record.id),
         "state": record.state,
-        "summary": summary(record, deliveries),
-        "steps": [step.body() for step in explain(record, deliveries, log)],
+        "summary": summary(record, deliveries, language),
+        "steps": [step.body() for step in explain(record, deliveries, log, language)],
     }
 
 
-def _beginning(record: NotificationRecord) -> Iterator[Step]:
-    whom = "" if record.user_id is None else f" for user {record.user_id}"
-    mode = "" if record.mode == "live" else f" with a {record.mode} key"
-    yield Step(
-        record.created_at,
-        f"Accepted as {record.type}{whom}, event {record.event_id}, class {record.message_class.label}{mode}; "
-        f"it lives until {_time(record.expires_at)}.",
-        "accepted",
+def _beginning(record: NotificationRecord, phrases: Phrases) -> Iterator[Step]:
+    text = phrases.accepted.format(
+        type=record.type,
+        whom="" if record.user_id is None else phrases.for_user.format(user=record.user_id),
+        event=record.event_id,
+        message_class=record.message_class.label,
+        key="" if record.mode == "live" else phrases.with_key.format(mode=record.mode),
+        until=moment(record.expires_at),
     )
+    yield Step(record.created_at, text, "accepted")
     if record.send_at is not None:
-        yield Step(
-            record.created_at,
-            f"Held until {_time(record.send_at)}, because {REASONS[Reason.SCHEDULED]}.",
-            "defer",
-            reason=Reason.SCHEDULED,
-        )
+        text = phrases.held.format(until=moment(record.send_at), why=because(Reason.SCHEDULED, phrases))
+        yield Step(record.created_at, text, "defer", reason=Reason.SCHEDULED)
 
 
-def _cancelled(record: NotificationRecord) -> Iterator[Step]:
+def _cancelled(record: NotificationRecord, phrases: Phrases) -> Iterator[Step]:
     if record.cancelled_at is not None:
-        yield Step(record.cancelled_at, "Cancelled; nothing new is started.", "cancelled")
+        yield Step(record.cancelled_at, phrases.cancelled, "cancelled")
 
 
-def _logged(entry: LogRecord, target: str | None) -> Step:
-    what = _named(entry.channel, target)
-    by = entry.provider or "the provider"
-    attempt = f", attempt {entry.attempt}" if entry.attempt else ""  # 0: nothing was counted yet
+def _logged(entry: LogRecord, target: str | None, phrases: Phrases) -> Step:
+    what, why = _named(entry.channel, target, phrases), because(entry.reason, phrases)
     key = entry.result.lower().replace("_", "")
     match entry.kind:
         case "verdict":
-            why = f" ({entry.detail})" if entry.result == "fail" and entry.detail else ""
-            text = f"{what} {_VERDICTS.get(key, entry.result)}{_because(entry.reason)}{why}."
-        case "attempt":
-            text = f"{what}{attempt}: {_OUTCOMES.get(key, entry.result).format(by=by)}{_because(entry.reason)}."
-        case "receipt":
-            text = f"{what}{attempt}: {_RECEIPTS.get(key, entry.result).format(by=by)}{_because(entry.reason)}."
+            # A duplicate's names the first one, a pause's who has paused what.
+            told = entry.result == "fail" or entry.reason in {Reason.DUPLICATE_CONTENT, Reason.PAUSED}
+            detail = f" ({entry.detail})" if told and entry.detail else ""
+            verdict = phrases.verdicts.get(key, entry.result)
+            text = phrases.verdict.format(what=what, verdict=verdict, why=why, detail=detail)
+            text += to_mend(entry.reason, None if detail else entry.detail, phrases)
+        case "attempt" | "receipt":
+            words = phrases.outcomes if entry.kind == "attempt" else phrases.receipts
+            outcome = words.get(key, entry.result).format(by=entry.provider or phrases.provider)
+            # 0: nothing was counted yet
+            attempt = phrases.attempt.format(number=entry.attempt) if entry.attempt else ""
+            text = phrases.attempted.format(what=what, attempt=attempt, outcome=outcome, why=why)
+            text += to_mend(entry.reason, entry.detail, phrases)
+        case "route":
+            sentence = phrases.routed if entry.result == "to" else phrases.unroutable
+            text = sentence.format(what=what, detail=entry.detail)
         case "duplicate":
-            text = f"The same event came again ({entry.result}); nothing was sent for it."
+            text = phrases.duplicate.format(result=entry.result)
         case "operator":
-            text = f"{what}: an operator or the caller asked for `{entry.result}`{_because(entry.reason)}."
+            text = phrases.asked.format(what=what, result=entry.result, why=why)
         case _:
-            text = f"{what}: {entry.kind} {entry.result}{_because(entry.reason)}."
+            text = phrases.anything.format(what=what, kind=entry.kind, result=entry.result, why=why)
     return Step(entry.at, text, entry.result, entry.channel or None, entry.reason)
 
 
-def _present(delivery: DeliveryRecord, log: Sequence[LogRecord]) -> Iterator[Step]:
+def _present(delivery: DeliveryRecord, log: Sequence[LogRecord], phrases: Phrases) -> Iterator[Step]:
     """What the log does not tell: a plain outcome that is not logged, and what an open delivery waits for."""
-    what = _named(delivery.channel, delivery.target)
+    what, why = _named(delivery.channel, delivery.target, phrases), because(delivery.reason, phrases)
     told = {entry.kind for entry in log if (entry.channel, entry.target_key) == (delivery.channel, delivery.target_key)}
-    by = "" if delivery.provider is None else f" by {delivery.provider}"
+    by = "" if delivery.provider is None else phrases.by_provider.format(provider=delivery.provider)
     match delivery.status:
         case DeliveryStatus.PENDING:
-            text = f"{what} waits to be sent, at {_time(delivery.next_attempt_at)} at the earliest."
+            text = _pending(what, delivery, phrases)
         case DeliveryStatus.SENDING:
-            stop = "; it will not be tried again" if delivery.cancel_requested else ""
-            text = f"{what} is being sent{by}{stop}."
+            stop = phrases.no_more if delivery.cancel_requested else ""
+            text = phrases.sending.format(what=what, by=by, stop=stop)
         case DeliveryStatus.SKIPPED if not told & {"verdict", "operator", "attempt"}:
-            text = f"{what} was not sent{_because(delivery.reason)}."
+            text = phrases.not_sent.format(what=what, why=why)
         case DeliveryStatus.SENT | DeliveryStatus.DELIVERED | DeliveryStatus.FAILED | DeliveryStatus.UNKNOWN if (
             "attempt" not in told
         ):
-            text = f"{what}: {_STATUS_WORDS[delivery.status]}{by}{_because(delivery.reason)}."
+            text = phrases.outcome.format(
+                what=what, status=phrases.statuses[DeliveryStatus(delivery.status)], by=by, why=why
+            ) + to_mend(delivery.reason, delivery.detail, phrases)
         case _:
             return
     yield Step(delivery.updated_at, text, delivery.status.lower(), delivery.channel, delivery.reason)
 
 
-def _named(channel: str, target: str | None) -> str:
-    return f"{channel or 'It'}{'' if target is None else f' to {target}'}"
+def _pending(what: str, delivery: DeliveryRecord, phrases: Phrases) -> str:
+    pause = delivery.pause
+    if pause is None:
+        return phrases.pending.format(what=what, at=moment(delivery.next_attempt_at))
+    return phrases.paused.format(
+        what=what,
+        paused=phrases.pauses[pause.kind].format(name=pause.name),
+        since=moment(pause.paused_at),
+        by=pause.paused_by,
+        note=pause.note,
+    )
 
 
-def _because(reason: str | None) -> str:
-    return "" if reason is None else f", because {REASONS.get(reason, reason)}"
-
-
-def _time(moment: datetime) -> str:
-    return moment.isoformat(sep=" ", timespec="seconds")
+def _named(channel: str, target: str | None, phrases: Phrases) -> str:
+    what = channel or phrases.it
+    return what if target is None else phrases.to_target.format(channel=what, target=target)

@@ -4,81 +4,71 @@ ASGI, because FastAPI reads the body before its dependencies run (architecture.m
 must not be able to make us read one (A3, A4).
 """
 
-import asyncio
-import re
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from services.ingest import problem
 from services.ingest.caller import Caller, CallerCache
-from services.ingest.caller import Scope as KeyScope
-from services.ingest.problem import Problem
-from services.ingest.rate import RateLimiter
-from services.ingest.response import problem_response
 from services.ingest.settings import IngestSettings
+from shared.postgres.api_key import Kind as KeyKind
+from shared.postgres.api_key import Scope as KeyScope
 from shared.postgres.errors import UnavailableError
 from shared.runtime.logs import get_logger
-from shared.runtime.metrics import REQUESTS
+from shared.web.body import NDJSON, WITH_BODY, RequestHeaders, counted, declared, must_close, read_body, refuse
+from shared.web.endpoint import CALL, Endpoint
+from shared.web.problem import Problem
+from shared.web.rate import RateLimiter
+from shared.web.response import problem_response
 
 _log = get_logger(__name__)
 
-CALL: Final = "ulak.call"
-"""Where the gate leaves the `Call` in the ASGI scope."""
 OTP_PATH: Final = "/internal/v1/otp-messages"
 NOTIFICATIONS_PATH: Final = "/internal/v1/notifications"
 BATCH_PATH: Final = f"{NOTIFICATIONS_PATH}/batch"
+DRY_RUN_PATH: Final = f"{NOTIFICATIONS_PATH}/dry-run"
+BULK_CANCEL_PATH: Final = f"{NOTIFICATIONS_PATH}/cancel"
+EMAILS_PATH: Final = "/internal/v1/emails"
+CONSENTS_PATH: Final = "/internal/v1/consents"
+IMPORTS_PATH: Final = "/internal/v1/imports"
+ADMIN_NOUNS: Final = frozenset(
+    {
+        *("notification-types", "templates", "event-mappings", "sender-profiles", "frequency-caps"),
+        *("recipients", "consents", "suppressions", "imports"),
+        *("applications", "api-keys", "audit-log"),
+    }
+)
+"""What administration is about, as its paths begin; they need a key with the scope `admin`."""
+_WHO_CALLS: Final = frozenset({"applications", "api-keys"})
+"""For live keys alone: one that reaches its allow-list, or nobody, must not make itself one that reaches everybody."""
+_PREFIX: Final = "/internal/v1/"
+_BATCHES: Final = frozenset({BATCH_PATH, CONSENTS_PATH})
 
-_TRACEPARENT: Final = re.compile(rb"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-"""W3C Trace Context, version 00; anything else is not passed on."""
-_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
-_WITHOUT_BODY: Final = "/cancel"
-_KEPT_OPEN_BYTES: Final = 64 * 1024
-"""A refused body up to this size is let run out, so that the connection can go on; above, it is closed."""
-_LINGER_BYTES: Final = 8 * 1024 * 1024
-_LINGER_SEC: Final = 2.0
-"""How much of a refused body is thrown away, and for how long, before the connection is closed."""
+_WITHOUT_BODY: Final = ("/cancel", "/publish", "/abort", "/revoke")
+"""Ends of paths whose POST says all by itself; a bulk cancel's body says what is meant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that was let in: who calls, the whole body (empty where there is none), and the caller's trace."""
+    """A request that was let in: who calls, the whole body (empty where there is none), and the caller's trace.
+
+    receive: only for an import, whose body nobody has read yet.
+    """
 
     caller: Caller
     body: bytes
     traceparent: str | None
+    headers: Sequence[tuple[bytes, bytes]] = ()
+    receive: Receive | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class _Headers:
-    authorization: str
-    content_type: str
-    content_length: int | None
-    traceparent: str | None
-
-    @classmethod
-    def read(cls, scope: Scope) -> "_Headers":
-        authorization = content_type = ""
-        content_length: int | None = None
-        traceparent: str | None = None
-        for name, value in scope["headers"]:
-            if name == b"authorization":
-                authorization = value.decode("latin-1")
-            elif name == b"content-type":
-                content_type = value.decode("latin-1")
-            elif name == b"content-length" and value.isdigit():
-                content_length = int(value[:20])
-            elif name == b"traceparent" and _TRACEPARENT.fullmatch(value):
-                traceparent = value.decode()
-        return cls(authorization, content_type, content_length, traceparent)
-
-
-Endpoint = Callable[[Call], Awaitable[Response]]
+    def header(self, name: str) -> str | None:
+        """A header's value, by its lower-case name; None where it was not sent."""
+        wanted = name.encode()
+        return next((value.decode("latin-1") for key, value in self.headers if key == wanted), None)
 
 
 class Gate:
@@ -92,7 +82,7 @@ class Gate:
         self,
         app: ASGIApp,
         *,
-        direct: Mapping[str, Endpoint],
+        direct: Mapping[str, Endpoint[Call]],
         callers: CallerCache,
         limiter: RateLimiter,
         settings: IngestSettings,
@@ -109,66 +99,95 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = _Headers.read(scope)
-        counted = _counted(send, _route_label(scope["path"]))
+        headers = RequestHeaders.read(scope)
+        counting = counted(send, _route_label(scope["path"]))
         try:
             admitted = await self._admit(scope, headers, receive)
             if admitted is None:
                 return  # the caller hung up
             if isinstance(admitted, Response):
-                await _refuse(admitted, scope, receive, counted)
+                await refuse(admitted, scope, receive, counting)
                 return
             endpoint = self._direct.get(scope["path"]) if scope["method"] == "POST" else None
             if endpoint is not None:
                 response = await endpoint(admitted)
-                await response(scope, receive, counted)
+                await response(scope, receive, counting)
                 return
             scope[CALL] = admitted
-            await self._app(scope, receive, counted)
+            await self._app(scope, receive, counting)
         except UnavailableError as error:
             _log.warning("request_unavailable", reason=str(error))
-            await problem_response(problem.unavailable())(scope, receive, counted)
+            await problem_response(problem.unavailable())(scope, receive, counting)
 
-    async def _admit(self, scope: Scope, headers: _Headers, receive: Receive) -> Call | Response | None:
-        with_body = scope["method"] in _WITH_BODY and not scope["path"].endswith(_WITHOUT_BODY)
+    async def _admit(self, scope: Scope, headers: RequestHeaders, receive: Receive) -> Call | Response | None:
+        says_all = scope["path"].endswith(_WITHOUT_BODY) and scope["path"] != BULK_CANCEL_PATH
+        with_body = scope["method"] in WITH_BODY and not says_all
         refusal, caller = await self._identify(scope["path"], headers)
-        limit = self._settings.max_batch_bytes if scope["path"] == BATCH_PATH else self._settings.max_body_bytes
         if refusal is None and with_body:
-            refusal = _declared(headers, limit)
+            refusal = self._declared(scope["path"], headers)
         if refusal is not None:
-            return problem_response(refusal, close=_must_close(scope["method"], headers))
+            return problem_response(refusal, close=must_close(scope["method"], headers))
         assert caller is not None
         if not with_body:
-            return Call(caller, b"", headers.traceparent)
-        try:
-            async with asyncio.timeout(self._settings.body_timeout_sec):
-                body = await _read(receive, limit)
-        except TimeoutError:
-            seconds = self._settings.body_timeout_sec
-            return problem_response(
-                problem.BODY_TOO_SLOW(f"The body was not complete after {seconds:g} s. Send it faster."), close=True
-            )
+            return Call(caller, b"", headers.traceparent, scope["headers"])
+        if _streams(scope["path"]):
+            return Call(caller, b"", headers.traceparent, scope["headers"], receive)
+        limit = self._limit(scope["path"])
+        body = await read_body(receive, limit=limit, timeout_sec=self._settings.body_timeout_sec)
         if isinstance(body, Problem):
             return problem_response(body, close=True)
-        return None if body is None else Call(caller, body, headers.traceparent)
+        return None if body is None else Call(caller, body, headers.traceparent, scope["headers"])
 
-    async def _identify(self, path: str, headers: _Headers) -> tuple[Problem | None, Caller | None]:
-        scheme, _, secret = headers.authorization.partition(" ")
-        caller = await self._callers.find(secret.strip(), self._clock()) if scheme.lower() == "bearer" else None
+    def _declared(self, path: str, headers: RequestHeaders) -> Problem | None:
+        if _streams(path):
+            wanted = None if headers.content_length == 0 else NDJSON
+            return declared(headers, self._settings.import_max_bytes, media_type=wanted)
+        return declared(headers, self._limit(path))
+
+    def _limit(self, path: str) -> int:
+        return self._settings.max_batch_bytes if path in _BATCHES else self._settings.max_body_bytes
+
+    async def _identify(self, path: str, headers: RequestHeaders) -> tuple[Problem | None, Caller | None]:
+        secret = headers.bearer
+        caller = None if secret is None else await self._callers.find(secret, self._clock())
         if caller is None:
             return _UNAUTHENTICATED, None
-        needed = KeyScope.OTP if path.startswith(OTP_PATH) else KeyScope.NOTIFICATIONS
-        if not caller.may(needed):
-            return (
-                problem.FORBIDDEN(
-                    f"This API key has no scope `{needed}`. Use another key, or create one with `ulak api-keys create`."
-                ),
-                None,
-            )
+        refusal = _forbidden(caller, path)
+        if refusal is not None:
+            return refusal, None
         retry_after = self._limiter.take(caller.key_id, caller.rate_per_second)
         if retry_after is not None:
             return rate_limited(caller, retry_after), None
         return None, caller
+
+
+def _forbidden(caller: Caller, path: str) -> Problem | None:
+    needed = _needed(path)
+    if not caller.may(needed):
+        return problem.FORBIDDEN(
+            f"This API key has no scope `{needed}`. Use another key, or create one with `ulak api-keys create`."
+        )
+    if _noun(path) in _WHO_CALLS and caller.mode != KeyKind.LIVE:
+        return problem.LIVE_KEY_NEEDED(
+            f"This API key's kind is {caller.mode}. Use a live key with the scope `{needed}`, or `ulak api-keys`."
+        )
+    return None
+
+
+def _needed(path: str) -> KeyScope:
+    if path.startswith(OTP_PATH):
+        return KeyScope.OTP
+    return KeyScope.ADMIN if _noun(path) in ADMIN_NOUNS else KeyScope.NOTIFICATIONS
+
+
+def _streams(path: str) -> bool:
+    """Whether the route reads the body itself, as it comes."""
+    return path.startswith(f"{IMPORTS_PATH}/")
+
+
+def _noun(path: str) -> str:
+    """`templates` of `/internal/v1/templates/...`."""
+    return path.removeprefix(_PREFIX).partition("/")[0]
 
 
 _UNAUTHENTICATED: Final = problem.UNAUTHENTICATED(
@@ -186,83 +205,18 @@ def rate_limited(caller: Caller, retry_after: int) -> Problem:
     )
 
 
-def _declared(headers: _Headers, limit: int) -> Problem | None:
-    """What the headers alone rule out."""
-    if headers.content_type.partition(";")[0].strip().lower() != "application/json":
-        return problem.UNSUPPORTED_MEDIA_TYPE("Send the body as JSON with `Content-Type: application/json`.")
-    if headers.content_length is not None and headers.content_length > limit:
-        return _too_large(limit)
-    return None
-
-
-def _must_close(method: str, headers: _Headers) -> bool:
-    """Whether to close after a refusal whose body was not read, instead of waiting for a large one to run out."""
-    return method in _WITH_BODY and (headers.content_length is None or headers.content_length > _KEPT_OPEN_BYTES)
-
-
-async def _read(receive: Receive, limit: int) -> bytes | Problem | None:
-    """The whole body, never holding more than `limit` bytes; None if the caller hung up."""
-    message = await receive()
-    first: bytes = message.get("body", b"")
-    if message["type"] == "http.request" and not message.get("more_body", False) and len(first) <= limit:
-        return first
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        if message["type"] == "http.disconnect":
-            return None
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > limit:
-            return _too_large(limit)
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return b"".join(chunks)
-        message = await receive()
-
-
-def _too_large(limit: int) -> Problem:
-    return problem.BODY_TOO_LARGE(f"The body is larger than {limit} bytes. Send less, or split the batch.")
-
-
-async def _refuse(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer, and where the connection is to be closed let the rest of the body run out for a moment.
-
-    Closing while the caller still sends would reset the connection, and take the answer that says why with it.
-    """
-    if response.headers.get("connection") != "close":
-        await response(scope, receive, send)
-        return
-    await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
-    await send({"type": "http.response.body", "body": response.body, "more_body": True})
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_LINGER_SEC):
-            size = 0
-            while size < _LINGER_BYTES:
-                message = await receive()
-                size += len(message.get("body", b""))
-                if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                    break
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _counted(send: Send, route: str) -> Send:
-    async def count(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            REQUESTS.labels(route, str(message["status"])).inc()
-        await send(message)
-
-    return count
-
-
-_ROUTES: Final = frozenset({NOTIFICATIONS_PATH, BATCH_PATH, OTP_PATH})
+_ROUTES: Final = frozenset({NOTIFICATIONS_PATH, BATCH_PATH, DRY_RUN_PATH, BULK_CANCEL_PATH, EMAILS_PATH, OTP_PATH})
+_TAILS: Final = frozenset({"cancel", "explain"})
 
 
 def _route_label(path: str) -> str:
     """A bounded name for metrics: ids are folded."""
     if path in _ROUTES:
         return path
-    if path.startswith(f"{NOTIFICATIONS_PATH}/"):
-        tail = path.rsplit("/", 1)[-1]
-        return f"{NOTIFICATIONS_PATH}/{{id}}{f'/{tail}' if tail in {'cancel', 'explain'} else ''}"
+    for route in (NOTIFICATIONS_PATH, EMAILS_PATH):
+        if path.startswith(f"{route}/"):
+            tail = path.rsplit("/", 1)[-1]
+            return f"{route}/{{id}}{f'/{tail}' if tail in _TAILS else ''}"
+    if _noun(path) in ADMIN_NOUNS:
+        return f"{_PREFIX}{_noun(path)}"
     return f"{OTP_PATH}/{{requestId}}" if path.startswith(f"{OTP_PATH}/") else "other"

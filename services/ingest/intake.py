@@ -13,14 +13,12 @@ from services.ingest.acceptance import (
     Admitted,
     Requirements,
     admit,
-    invalid_fields,
     missing_parameters,
     parameters_in_doubt,
 )
 from services.ingest.caller import Caller
 from services.ingest.group_commit import BadRowError, GroupCommit, GroupError, OverloadedError
 from services.ingest.model import ClampedPriority, NotificationRequest
-from services.ingest.problem import Problem
 from services.ingest.row import Acceptance, NotificationRow, Standing, compose
 from services.ingest.store import NotificationStore
 from shared.core.catalogue import Catalogue
@@ -29,6 +27,8 @@ from shared.postgres.errors import PostgresError
 from shared.runtime.keyring import RingSource
 from shared.runtime.logs import get_logger
 from shared.runtime.metrics import DUPLICATES
+from shared.web.invalid import invalid_fields
+from shared.web.problem import Problem
 from shared.wire.channel import Channels
 
 _log = get_logger(__name__)
@@ -81,6 +81,12 @@ class NotificationIntake:
         self._commits = commits
         self._default_locale = default_locale
         self._clock = clock
+
+    async def check(self, item: object) -> tuple[Admitted, Catalogue] | Problem:
+        """What `accept` would make of it, short of storing it; with the catalogue that it was checked against."""
+        requirements = await self._current()
+        checked = await self._check(item, requirements)
+        return checked if isinstance(checked, Problem) else (checked, requirements.catalogue)
 
     async def accept(self, item: object, caller: Caller, traceparent: str | None) -> Accepted | Problem:
         """One request, parsed from JSON; the answer is durable."""

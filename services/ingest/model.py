@@ -1,37 +1,16 @@
-"""Bodies of the internal API, as callers write and read them (docs/openapi/ingest.json is generated from these).
+"""Bodies of the internal API, as callers write and read them (docs/openapi/ingest.json is generated from these)."""
 
-Unknown fields are refused. Types are strict: no "7" for 7, no 1 for true; times are RFC 3339 with an offset.
-"""
-
-import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, Field, StringConstraints
+
+from shared.core.control import PauseKind
+from shared.web.model import Answer, Body, Instant, Key, Locale, Name, ProblemAnswer, UserId
 
 MAX_BATCH_ITEMS: Final = 1000
-_RFC3339: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})")
-_PRINTABLE: Final = r"^[^\u0000-\u001f\u007f]+$"
-"""No control characters: ids end up in headers of providers and in log lines."""
 _COLLAPSE_KEY_BYTES: Final = 64
 """APNs refuses a longer apns-collapse-id (case P7)."""
-_LONG: Final = 2**63
-
-
-def _instant(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    if not _RFC3339.fullmatch(value):
-        raise ValueError("give an RFC 3339 time with its offset, like 2026-11-11T10:00:00+03:00")
-    try:
-        return datetime.fromisoformat(value).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise ValueError("this time does not exist: give one like 2026-11-11T10:00:00+03:00") from error
-
-
-def _decimal(value: str | int) -> str:
-    return value if isinstance(value, str) else str(value)
 
 
 def _short_in_bytes(value: str) -> str:
@@ -40,30 +19,10 @@ def _short_in_bytes(value: str) -> str:
     return value
 
 
-Key = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_PRINTABLE)]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_PRINTABLE)]
-UserId = Annotated[
-    Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=_PRINTABLE)]
-    | Annotated[int, Field(ge=-_LONG, lt=_LONG)],
-    AfterValidator(_decimal),
-]
-Instant = Annotated[datetime, BeforeValidator(_instant)]
-Locale = Annotated[str, StringConstraints(max_length=16, pattern=r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$")]
 CollapseKey = Annotated[Name, AfterValidator(_short_in_bytes)]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        strict=True,
-        alias_generator=to_camel,
-        validate_by_alias=True,
-        validate_by_name=False,
-    )
-
-
-class InlineRecipient(_Body):
+class InlineRecipient(Body):
     """Who the user is, given with the request; what is given replaces what is known."""
 
     email: str | None = Field(default=None, max_length=320, examples=["ayse@example.com"])
@@ -72,7 +31,7 @@ class InlineRecipient(_Body):
     time_zone: str | None = Field(default=None, max_length=64, examples=["Europe/Istanbul"])
 
 
-class NotificationRequest(_Body):
+class NotificationRequest(Body):
     """One thing to tell one user. The same eventId and type again is the same notification."""
 
     event_id: Key = Field(examples=["order-98213-SHIPPED"])
@@ -96,13 +55,13 @@ class NotificationRequest(_Body):
     recipient: InlineRecipient | None = None
 
 
-class BatchRequest(_Body):
+class BatchRequest(Body):
     """Documents the batch; its items are validated one by one, so that one bad item does not refuse the others."""
 
     items: list[NotificationRequest] = Field(max_length=MAX_BATCH_ITEMS)
 
 
-class OtpRequest(_Body):
+class OtpRequest(Body):
     """A one-time password that goes out by SMS at once, on a path of its own."""
 
     request_id: Key
@@ -116,39 +75,19 @@ class OtpRequest(_Body):
     )
 
 
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True)
-
-
-class ClampedPriority(_Answer):
+class ClampedPriority(Answer):
     """The caller asked for more than the type's class allows; `applied` is what it got."""
 
     requested: str
     applied: Literal["critical", "tx", "bulk", "low"]
 
 
-class AcceptedAnswer(_Answer):
+class AcceptedAnswer(Answer):
     notification_id: str = Field(examples=["ntf_01kbapv8a4fevs0dqf3qx5kpkx"])
     priority: ClampedPriority | None = Field(default=None, description="Present only when the priority was clamped.")
 
 
-class FieldErrorAnswer(_Answer):
-    path: str
-    detail: str | None = None
-
-
-class ProblemAnswer(_Answer):
-    """RFC 9457; `code` is stable, `detail` says what to do."""
-
-    type: str
-    title: str
-    status: int
-    code: str
-    detail: str
-    errors: list[FieldErrorAnswer] | None = None
-
-
-class BatchItemAnswer(_Answer):
+class BatchItemAnswer(Answer):
     """What the item alone would have been answered: its status, and either the id or the problem."""
 
     status: int
@@ -157,21 +96,35 @@ class BatchItemAnswer(_Answer):
     problem: ProblemAnswer | None = None
 
 
-class BatchAnswer(_Answer):
+class BatchAnswer(Answer):
     results: list[BatchItemAnswer] = Field(description="One per item, in the order of the request.")
 
 
-class DeliveryAnswer(_Answer):
+class PauseAnswer(Answer):
+    """What an operator has stopped, and that holds a delivery now."""
+
+    kind: PauseKind
+    name: str
+    since: datetime
+    by: str
+    reason: str
+
+
+class DeliveryAnswer(Answer):
     channel: str
     target: str | None = Field(default=None, description="Masked.")
     status: str
     reason: str | None = None
+    detail: str | None = Field(
+        default=None, description="What was met, where it is not a provider's doing: a template, a file, a setting."
+    )
     provider: str | None = None
     attempts: int
+    pause: PauseAnswer | None = None
     updated_at: datetime
 
 
-class NotificationAnswer(_Answer):
+class NotificationAnswer(Answer):
     notification_id: str
     event_id: str
     user_id: str | None
@@ -184,7 +137,7 @@ class NotificationAnswer(_Answer):
     deliveries: list[DeliveryAnswer]
 
 
-class CancelAnswer(_Answer):
+class CancelAnswer(Answer):
     """Counts of deliveries; a notification stopped before it was decided counts as one cancelled."""
 
     cancelled: int
@@ -192,7 +145,7 @@ class CancelAnswer(_Answer):
     already_out: int
 
 
-class ExplainedStep(_Answer):
+class ExplainedStep(Answer):
     at: datetime
     text: str
     channel: str | None = None
@@ -200,14 +153,14 @@ class ExplainedStep(_Answer):
     reason: str | None = None
 
 
-class ExplainAnswer(_Answer):
+class ExplainAnswer(Answer):
     notification_id: str
     state: str
     summary: str
     steps: list[ExplainedStep]
 
 
-class OtpAnswer(_Answer):
+class OtpAnswer(Answer):
     """The state of a code, never the code."""
 
     notification_id: str

@@ -12,7 +12,6 @@ import orjson
 from services.ingest import problem
 from services.ingest.caller import Caller
 from services.ingest.model import OtpRequest
-from services.ingest.problem import Problem
 from services.ingest.row import Message, kept_until, traced
 from shared.content.problem import RenderError
 from shared.content.render import Renderer
@@ -21,6 +20,7 @@ from shared.core.catalogue import Catalogue
 from shared.core.deduplication import request_fingerprint
 from shared.core.lifecycle import DeliveryStatus, Reason
 from shared.core.sealing import KeyRing, Purpose, keyed_hash, seal
+from shared.web.problem import Problem
 from shared.wire.channel import OTP_LANE, MessageClass
 from shared.wire.message import DeliveryHint, encode
 

@@ -6,19 +6,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from services.ingest.acceptance import invalid_fields
 from services.ingest.caller import Caller
 from services.ingest.group_commit import BadRowError, GroupCommit, OverloadedError
 from services.ingest.intake import Accepted, CatalogueSource, answered, log_not_stored, stored_problem
 from services.ingest.model import OtpRequest
 from services.ingest.otp import OtpRow, compose_otp, render_otp
 from services.ingest.otp_store import OtpStore
-from services.ingest.problem import REQUEST_ID_EXPIRED, Problem
+from services.ingest.problem import REQUEST_ID_EXPIRED
 from services.ingest.row import Acceptance
 from shared.content.render import Renderer
 from shared.core.identifier import NOTIFICATION, new_id, public_id
 from shared.postgres.errors import PostgresError
 from shared.runtime.keyring import RingSource
+from shared.web.invalid import invalid_fields
+from shared.web.problem import Problem
 
 
 class OtpIntake:

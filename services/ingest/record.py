@@ -9,19 +9,24 @@ from uuid import UUID
 import asyncpg
 
 from shared.core.address import masked
+from shared.core.control import Pause, PauseKind
 from shared.core.identifier import NOTIFICATION, created_at, public_id
+from shared.core.lifecycle import DeliveryStatus
 from shared.core.sealing import Purpose, SealError, UnknownKeyError, open_sealed
+from shared.decision.wording import own_detail
 from shared.postgres.errors import translated
 from shared.postgres.pool import Pool
 from shared.postgres.query import load_queries
 from shared.runtime.keyring import RingSource
-from shared.wire.channel import MessageClass
+from shared.wire.channel import Channels, MessageClass
 
 _MAX_LOG = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationRecord:
+    """One row; due_at: until when it waits, while it is DEFERRED."""
+
     id: UUID
     event_id: str
     user_id: str | None
@@ -35,11 +40,15 @@ class NotificationRecord:
     expires_at: datetime
     cancelled_at: datetime | None
     business_key: str | None
+    due_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRecord:
-    """One delivery; target is masked, None where a channel was skipped before it had one."""
+    """One delivery; target is masked, None where a channel was skipped before it had one.
+
+    detail: what its last attempt met, in stored words. pause: what holds it now; None where nothing does.
+    """
 
     channel: str
     target_key: bytes
@@ -52,6 +61,8 @@ class DeliveryRecord:
     cancel_requested: bool
     created_at: datetime
     updated_at: datetime
+    detail: str | None = None
+    pause: Pause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +91,9 @@ class Event:
 class NotificationReader:
     """Reads; application None stands for a caller that may read every application's."""
 
-    def __init__(self, pool: Pool, rings: RingSource, *, clock: Callable[[], datetime]) -> None:
+    def __init__(self, pool: Pool, rings: RingSource, channels: Channels, *, clock: Callable[[], datetime]) -> None:
         self._pool = pool
+        self._channels = channels
         self._rings = rings
         self._clock = clock
         self._queries = load_queries("ingest")
@@ -105,6 +117,7 @@ class NotificationReader:
             expires_at=row["expires_at"],
             cancelled_at=row["cancelled_at"],
             business_key=row["business_key"],
+            due_at=row["due_at"],
         )
 
     async def of_event(self, application: int, event_id: str, type_name: str | None) -> list[Event]:
@@ -120,6 +133,10 @@ class NotificationReader:
     async def deliveries(self, notification_id: UUID) -> list[DeliveryRecord]:
         with translated():
             rows = await self._pool.fetch(self._queries["deliveries"], notification_id)
+            waits = any(row["status"] == DeliveryStatus.PENDING for row in rows)
+            pauses = await self._pool.fetch(self._queries["pauses_of"], notification_id) if waits else []
+        held = {(row["channel"], row["target_key"]): _pause(row) for row in pauses if row["channel"]}
+        lanes = {row["key"]: _pause(row) for row in pauses if not row["channel"]}
         return [
             DeliveryRecord(
                 channel=row["channel"],
@@ -133,9 +150,18 @@ class NotificationReader:
                 cancel_requested=row["cancel_requested"],
                 created_at=row["created_at"],
                 updated_at=row["updated_at"],
+                detail=row["last_error"],
+                pause=held.get((row["channel"], row["target_key"])) or lanes.get(self._lane(row)),
             )
             for row in rows
         ]
+
+    def _lane(self, row: asyncpg.Record) -> str | None:
+        """What an open delivery goes through; None where it waits for nothing."""
+        spec = self._channels.find(row["channel"])
+        if row["status"] != DeliveryStatus.PENDING or spec is None or not spec.is_sent:
+            return None
+        return spec.lane(MessageClass(row["message_class"])).name
 
     async def log(self, notification_id: UUID) -> list[LogRecord]:
         """The first 1,000 lines, oldest first."""
@@ -192,14 +218,30 @@ def notification_body(record: NotificationRecord, deliveries: list[DeliveryRecor
     return body
 
 
+def _pause(row: asyncpg.Record) -> Pause:
+    return Pause(row["id"], PauseKind(row["kind"]), row["key"], row["note"], row["paused_by"], row["paused_at"])
+
+
+def _pause_body(pause: Pause) -> dict[str, Any]:
+    return {
+        "kind": pause.kind,
+        "name": pause.name,
+        "since": pause.paused_at,
+        "by": pause.paused_by,
+        "reason": pause.note,
+    }
+
+
 def _delivery_body(delivery: DeliveryRecord) -> dict[str, Any]:
     body = {
         "channel": delivery.channel,
         "target": delivery.target,
         "status": delivery.status,
         "reason": delivery.reason,
+        "detail": own_detail(delivery.reason, delivery.detail),
         "provider": delivery.provider,
         "attempts": delivery.attempts,
+        "pause": None if delivery.pause is None else _pause_body(delivery.pause),
         "updatedAt": delivery.updated_at,
     }
     return {name: value for name, value in body.items() if value is not None or name == "target"}

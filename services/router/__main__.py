@@ -3,37 +3,47 @@
 import argparse
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
 
+from redis.exceptions import RedisError
+
 from services.router.application import ApplicationCache
 from services.router.cloudevent import read_event
 from services.router.content import Writer
-from services.router.decider import Decider
+from services.router.decider import Decider, Signal
 from services.router.events import EventHandler
-from services.router.facts import FactStore
+from services.router.frequency import Frequency
 from services.router.plan import Planner
+from services.router.recipient_event import RecipientEvents
 from services.router.requests import RequestHandler
 from services.router.settings import RouterSettings
 from services.router.store import RouterStore
 from shared.content.render import Renderer
 from shared.core.sealing import Purpose, seal
+from shared.facts.store import FactStore
 from shared.kafka.consumer import Consumer
 from shared.kafka.dead_letters import DeadLetterWriter
 from shared.kafka.metrics import MetricsObserver
 from shared.kafka.producer import Producer
 from shared.kafka.settings import KafkaSettings
 from shared.postgres.catalogue import CatalogueCache
-from shared.postgres.pool import open_pool
+from shared.postgres.pool import Pool, open_pool
+from shared.postgres.preference import PreferenceCache
 from shared.postgres.schema import require_schema
 from shared.postgres.settings import PostgresSettings
-from shared.runtime.keyring import KeyRingSettings, RingSource, load_ring_source
+from shared.redis_store.cap import FrequencyCaps
+from shared.redis_store.client import open_redis
+from shared.redis_store.inbox_signal import signal_inbox
+from shared.redis_store.invalidation import Handler, Kind, Listener, listening
+from shared.redis_store.settings import RedisSettings
+from shared.runtime.keyring import KeyRingSettings, RingSource, load_ring_source, refreshed
 from shared.runtime.service import Stop, run, serve_health
-from shared.runtime.settings import HealthSettings, LocaleSettings, load
+from shared.runtime.settings import HealthSettings, LinkSettings, LocaleSettings, load
 from shared.wire.channel import DEFAULT_CHANNELS, MessageClass
 from shared.wire.message import RequestHint, decode
 from shared.wire.topic import REQUEST_CLASSES, ROUTER_DLQ, notification_requests
@@ -48,7 +58,9 @@ class Settings:
     kafka: KafkaSettings
     postgres: PostgresSettings
     health: HealthSettings
-    default_locale: str
+    redis: RedisSettings
+    locale: LocaleSettings
+    links: LinkSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,23 @@ class Inputs:
     events: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the inputs of one process have in common."""
+
+    settings: Settings
+    rings: RingSource
+    producer: Producer
+    caps: FrequencyCaps
+    preferences: PreferenceCache
+    catalogues: list[CatalogueCache]
+    signal: Signal
+
+    def forget_catalogues(self, _keys: Sequence[str] | None) -> None:
+        for catalogue in self.catalogues:
+            catalogue.forget()
+
+
 def main() -> None:
     inputs = parse_inputs()
     settings = Settings(
@@ -66,7 +95,9 @@ def main() -> None:
         kafka=load(KafkaSettings),
         postgres=load(PostgresSettings),
         health=load(HealthSettings),
-        default_locale=load(LocaleSettings).locale,
+        redis=load(RedisSettings),
+        locale=load(LocaleSettings),
+        links=load(LinkSettings),
     )
     run(partial(serve, inputs, settings, load(KeyRingSettings)), service="router")
 
@@ -88,15 +119,34 @@ async def serve(inputs: Inputs, settings: Settings, key_ring: KeyRingSettings, s
     async with open_pool(settings.postgres, name="router start", size=1) as pool:
         await require_schema(pool, _now())
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(refreshed(ring_source))
         producer = await stack.enter_async_context(
             Producer.open(settings.kafka, name="router", observer=MetricsObserver())
+        )
+        redis = await stack.enter_async_context(open_redis(settings.redis))
+        shared = Shared(
+            settings,
+            ring_source,
+            producer,
+            FrequencyCaps(redis, settings.redis.key_prefix),
+            PreferenceCache(),
+            [],
+            partial(signal_inbox, redis, settings.redis.key_prefix),
         )
         consumers: dict[str, Consumer[Any]] = {}
         for message_class in inputs.classes:
             name = f"requests-{message_class.label}"
-            consumers[name] = await _requests(stack, name, message_class, settings, ring_source, producer)
+            consumers[name] = await _requests(stack, name, message_class, shared)
         if inputs.events:
-            consumers["events"] = await _events(stack, settings, ring_source, producer)
+            consumers["events"] = await _events(stack, shared)
+        with suppress(RedisError):  # marketing then waits for it, nothing else does
+            await shared.caps.begin()
+        handlers: Mapping[Kind, Handler] = {
+            Kind.CATALOGUE: shared.forget_catalogues,
+            Kind.PREFERENCES: shared.preferences.forget,
+        }
+        listener = Listener(redis, settings.redis.key_prefix, handlers, retry_sec=settings.redis.retry_sec)
+        await stack.enter_async_context(listening(listener))
         checks: Mapping[str, Callable[[], bool]] = {name: consumer.ready for name, consumer in consumers.items()}
         await stack.enter_async_context(serve_health(settings.health, {**checks, "producer": producer.ready}))
         await _until_stopped(list(consumers.values()), stop)
@@ -111,14 +161,10 @@ async def _until_stopped(consumers: Sequence[Consumer[Any]], stop: Stop) -> None
 
 
 async def _requests(
-    stack: AsyncExitStack,
-    name: str,
-    message_class: MessageClass,
-    settings: Settings,
-    ring_source: RingSource,
-    producer: Producer,
+    stack: AsyncExitStack, name: str, message_class: MessageClass, shared: Shared
 ) -> Consumer[RequestHint]:
-    parts, observer = await _parts(stack, name, settings, ring_source), MetricsObserver()
+    parts, observer = await _parts(stack, name, shared), MetricsObserver()
+    settings, producer = shared.settings, shared.producer
     return Consumer(
         settings.kafka,
         group=f"ulak-router-{name}",
@@ -134,25 +180,26 @@ async def _requests(
     )
 
 
-async def _events(
-    stack: AsyncExitStack, settings: Settings, ring_source: RingSource, producer: Producer
-) -> Consumer[Any]:
-    parts, observer = await _parts(stack, "events", settings, ring_source), MetricsObserver()
+async def _events(stack: AsyncExitStack, shared: Shared) -> Consumer[Any]:
+    parts, observer = await _parts(stack, "events", shared), MetricsObserver()
+    settings, producer, ring_source = shared.settings, shared.producer, shared.rings
+    applications = ApplicationCache(parts.store)
+    notifications = EventHandler(
+        parts.store,
+        parts.decider,
+        parts.catalogue,
+        applications,
+        ring_source,
+        producer,
+        DEFAULT_CHANNELS,
+        _now,
+    )
     return Consumer(
         settings.kafka,
         group="ulak-router-events",
         topics=settings.router.event_topics,
         decode=read_event,
-        handle=EventHandler(
-            parts.store,
-            parts.decider,
-            parts.catalogue,
-            ApplicationCache(parts.store),
-            ring_source,
-            producer,
-            DEFAULT_CHANNELS,
-            _now,
-        ),
+        handle=RecipientEvents(notifications, parts.pool, applications, ring_source, _now),
         dead_letters=DeadLetterWriter(
             producer,
             dlq_topic=ROUTER_DLQ,
@@ -168,26 +215,31 @@ async def _events(
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
+    pool: Pool
     store: RouterStore
     catalogue: CatalogueCache
     decider: Decider
 
 
-async def _parts(stack: AsyncExitStack, name: str, settings: Settings, ring_source: RingSource) -> _Parts:
+async def _parts(stack: AsyncExitStack, name: str, shared: Shared) -> _Parts:
     """The database side of one input, on a pool of its own: a bulk wave must not take critical's connections."""
+    settings, zone = shared.settings, shared.settings.locale.time_zone
     pool = await stack.enter_async_context(
         open_pool(settings.postgres, name=f"router {name}", size=settings.router.pool_size)
     )
     catalogue = CatalogueCache(pool)
+    shared.catalogues.append(catalogue)
     decider = Decider(
-        FactStore(pool, DEFAULT_CHANNELS),
+        FactStore(pool, DEFAULT_CHANNELS, shared.rings, shared.preferences, default_zone=zone),
         catalogue,
-        Writer(ring_source, Renderer(DEFAULT_CHANNELS)),
+        Writer(shared.rings, Renderer(DEFAULT_CHANNELS, default_zone=zone), public_url=settings.links.public_url),
+        Frequency(shared.caps, pool, default_zone=zone),
         Planner(DEFAULT_CHANNELS),
         DEFAULT_CHANNELS,
-        settings.default_locale,
+        settings.locale.locale,
+        signal=shared.signal,
     )
-    return _Parts(RouterStore(pool), catalogue, decider)
+    return _Parts(pool, RouterStore(pool), catalogue, decider)
 
 
 def _now() -> datetime:

@@ -165,6 +165,7 @@ class EventHandler:
                 business_key=wish.mapped.business_key,
                 event_time=event_time,
                 traceparent=wish.received.value.traceparent,
+                origin=_origin(wish.dedup),
             )
         decided = await self._decider.decide(list(notifications.values()), now)
         plans = {plan.notification.id: plan for plan in decided.plans}
@@ -178,6 +179,7 @@ class EventHandler:
             for wish in firsts
         ]
         saved = await self._store.enter(entries, now)
+        await self._decider.settle(saved.plans)
         return _Created(
             ids={key: notification.id for key, notification in notifications.items()},
             plans=saved.plans,
@@ -229,6 +231,11 @@ class _Created:
         """Keys that another process claimed meanwhile."""
         won = self.won
         return [key for key in firsts if key not in won and self.ids[key] not in self.refused]
+
+
+def _origin(dedup: DedupKey) -> bytes:
+    """The event, by whatever id its notification would get: 16 bytes."""
+    return hashlib.sha256(orjson.dumps([dedup.application_id, dedup.key, dedup.mapping])).digest()[:16]
 
 
 def _repeat_id(wish: _Wish) -> UUID:

@@ -32,20 +32,20 @@ def records(owed: Iterable[Owed], channels: Channels, now: datetime) -> list[Rec
 
 
 def _hint(delivery: Owed, topic: str, now: datetime) -> Record:
-    later = delivery.next_attempt_at > now
+    key, due = delivery.key, delivery.next_attempt_at
     value, headers = encode(
         DeliveryHint(
-            notification_id=delivery.key.notification_id,
-            channel=delivery.key.channel,
-            target_key=delivery.key.target_key,
-            attempt=delivery.attempt,
-            message_class=delivery.message_class,
-            not_before=delivery.next_attempt_at if later else None,
+            key.notification_id,
+            key.channel,
+            key.target_key,
+            delivery.attempt,
+            delivery.message_class,
+            not_before=due if due > now else None,
         )
     )
     if delivery.traceparent is not None:
         headers.append((HEADER_TRACEPARENT, delivery.traceparent.encode()))
-    owner = delivery.key.notification_id if delivery.user_id is None else delivery.user_id
+    owner = key.notification_id if delivery.user_id is None else delivery.user_id
     return Record(topic, str(owner).encode(), value, headers)
 
 

@@ -52,6 +52,7 @@ class RequestHandler:
         for _ in decided.held:
             HINTS_DROPPED.labels("router", "key_unknown").inc()
         saved = await self._store.save(decided.plans, now)
+        await self._decider.settle(saved.plans)
         done = [n.id for n in found if n.state is NotificationState.DECIDED]
         repeated = await self._store.owed([*done, *saved.lost])
         owed = [delivery for plan in saved.plans for delivery in owed_by(plan, now)]

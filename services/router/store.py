@@ -1,39 +1,46 @@
 """The router's rows. One transaction per batch; a batch that fails for one row is saved row by row."""
 
-import hashlib
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
 
-from services.router.notification import Notification, Owed, Plan, Recipient
-from shared.core.lifecycle import DeliveryStatus, NotificationState, Reason
-from shared.core.reference import DeliveryKey
-from shared.core.sealing import Purpose
-from shared.decision.facts import Mode
-from shared.postgres.errors import PartitionMissingError, translated
+from services.router.notification import Notification, Owed, Plan
+from services.router.row import (
+    CONTENTS,
+    DELIVERIES,
+    LOG,
+    NOTIFICATIONS,
+    content_records,
+    delivery_records,
+    inbox_entries,
+    letter_fingerprint,
+    log_records,
+    notification_record,
+    to_notification,
+    to_owed,
+    to_recipient,
+)
+from services.router.window import claim_windows
+from shared.core.lifecycle import NotificationState
+from shared.facts.subject import Recipient
+from shared.postgres.errors import PartitionMissingError, UnavailableError, translated
+from shared.postgres.inbox import write_inbox
 from shared.postgres.pool import Connection, Pool
 from shared.postgres.query import load_queries
 from shared.runtime.logs import get_logger
-from shared.wire.channel import MessageClass
 from shared.wire.topic import ROUTER_DLQ
 
 _log = get_logger(__name__)
 
-_DELIVERIES: Final = (
-    *("notification_id", "channel", "target_key", "address_sealed", "platform", "app_id", "status", "reason"),
-    *("message_class", "promise", "mode", "next_attempt_at", "last_error", "expires_at", "created_at", "updated_at"),
-)
-_CONTENTS: Final = ("notification_id", "channel", "sealed", "purpose", "locale", "template_version")
-_LOG: Final = ("notification_id", "id", "kind", "channel", "target_key", "result", "reason", "detail")
-_NOTIFICATIONS: Final = (
-    *("id", "application_id", "event_id", "user_id", "type", "message_class", "mode", "state", "params_sealed"),
-    *("locale", "business_key", "event_time", "expires_at", "traceparent", "created_at"),
-)
+_number: Final = attrgetter("int")
+"""UUIDs sort by their number as the database does, without a Python comparison each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """plans: written by this call. lost: another process was first, or the state had changed. refused: by the
+    """plans: as this call wrote them. lost: another process was first, or the state had changed. refused: by the
     database, for the row's own sake, with the error's class.
     """
 
@@ -77,36 +84,37 @@ class Saved:
 class RouterStore:
     """Raises UnavailableError when PostgreSQL cannot be used; the batch is then tried again."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._pool = pool
+        self._clock = clock
         self._queries = load_queries("router")
 
     async def load(self, ids: Iterable[UUID]) -> list[Notification]:
         """The rows that exist, in id order."""
-        wanted = sorted(set(ids))
+        wanted = sorted(set(ids), key=_number)
         if not wanted:
             return []
         with translated():
             rows = await self._pool.fetch(self._queries["load_notifications"], wanted, wanted[0], wanted[-1])
-        return [_notification(row) for row in rows]
+        return [to_notification(row) for row in rows]
 
     async def owed(self, ids: Iterable[UUID]) -> list[Owed]:
         """What decided notifications may still owe, in key order."""
-        wanted = sorted(set(ids))
+        wanted = sorted(set(ids), key=_number)
         if not wanted:
             return []
         with translated():
             rows = await self._pool.fetch(self._queries["owed_deliveries"], wanted, wanted[0], wanted[-1])
-        return [_owed(row) for row in rows]
+        return [to_owed(row) for row in rows]
 
     async def save(self, plans: Sequence[Plan], now: datetime) -> Saved:
         """Write decisions of stored notifications, each only if its state is still the one that was seen."""
-        ordered = sorted(plans, key=lambda plan: plan.notification.id)
+        ordered = sorted(plans, key=lambda plan: plan.notification.id.int)
         return await self._isolating(ordered, lambda c, part: self._save(c, part, now), lambda p: p.notification.id)
 
     async def enter(self, entries: Sequence[Entry], now: datetime) -> Saved:
         """Create notifications of events together with their decisions; the first of a dedup key wins."""
-        ordered = sorted(entries, key=lambda entry: entry.plan.notification.id)
+        ordered = sorted(entries, key=lambda entry: entry.plan.notification.id.int)
         return await self._isolating(
             ordered, lambda c, part: self._enter(c, part, now), lambda e: e.plan.notification.id
         )
@@ -142,7 +150,7 @@ class RouterStore:
                 if unseen:
                     await connection.execute(self._queries["enter_recipients"], unseen)
                     rows += await connection.fetch(self._queries["recipients"], unseen)
-        return {row["external_id"]: (row["user_id"], row["locale"], _recipient(row)) for row in rows}
+        return {row["external_id"]: (row["user_id"], row["locale"], to_recipient(row)) for row in rows}
 
     async def applications(self) -> dict[str, int]:
         """Application id by CloudEvents source."""
@@ -190,6 +198,7 @@ class RouterStore:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 saved: Saved = await write(connection, items)
+                _check_in_time(saved.plans, self._clock())
                 return saved
 
     async def _save(self, connection: Connection, plans: Sequence[Plan], now: datetime) -> Saved:
@@ -202,15 +211,15 @@ class RouterStore:
             groups[plan.notification.state, plan.becomes].append(plan.notification.id)
         for (was, becomes), members in groups.items():
             if was is not becomes:
-                await connection.fetch(
+                await connection.execute(
                     self._queries["settle_notifications"], members, members[0], members[-1], was, becomes
                 )
         woken = groups.get((NotificationState.DEFERRED, NotificationState.DECIDED))
         if woken:
             await connection.execute(self._queries["forget_deferred"], woken)
-        await self._write(connection, won, now)
-        saved = {plan.notification.id for plan in won}
-        return Saved(tuple(won), tuple(id_ for id_ in ids if id_ not in saved))
+        saved = await self._write(connection, won, now)
+        won_ids = {plan.notification.id for plan in won}
+        return Saved(saved, tuple(id_ for id_ in ids if id_ not in won_ids))
 
     async def _enter(self, connection: Connection, entries: Sequence[Entry], now: datetime) -> Saved:
         rows = await connection.fetch(
@@ -227,29 +236,29 @@ class RouterStore:
         await connection.copy_records_to_table(
             "notifications",
             schema_name="ulak",
-            columns=_NOTIFICATIONS,
-            records=[_notification_record(plan) for plan in won],
+            columns=NOTIFICATIONS,
+            records=[notification_record(plan) for plan in won],
         )
-        await self._write(connection, won, now)
-        return Saved(tuple(won), tuple(e.plan.notification.id for e in entries if e.plan.notification.id not in first))
+        saved = await self._write(connection, won, now)
+        return Saved(saved, tuple(e.plan.notification.id for e in entries if e.plan.notification.id not in first))
 
-    async def _write(self, connection: Connection, plans: Sequence[Plan], now: datetime) -> None:
-        """Deliveries, contents, log, due rows and dead letters of plans in key order.
+    async def _write(self, connection: Connection, won: Sequence[Plan], now: datetime) -> tuple[Plan, ...]:
+        """Deliveries, contents, log, due rows and dead letters of plans in id order; the plans as they were written.
 
         COPY needs no ON CONFLICT: whoever changed the notification's state holds its lock and is the only one.
         """
-        deliveries = sorted(
-            (record for plan in plans for record in _delivery_records(plan, now)), key=lambda record: record[:3]
-        )
-        contents = sorted(record for plan in plans for record in _content_records(plan))
-        log = sorted((record for plan in plans for record in _log_records(plan)), key=lambda record: record[:2])
+        plans = await claim_windows(connection, won, now)
+        deliveries = [record for plan in plans for record in delivery_records(plan, now)]
+        contents = [record for plan in plans for record in content_records(plan)]
+        log = [record for plan in plans for record in log_records(plan)]
         for table, columns, rows in (
-            ("deliveries", _DELIVERIES, deliveries),
-            ("contents", _CONTENTS, contents),
-            ("delivery_log", _LOG, log),
+            ("deliveries", DELIVERIES, deliveries),
+            ("contents", CONTENTS, contents),
+            ("delivery_log", LOG, log),
         ):
             if rows:
                 await connection.copy_records_to_table(table, schema_name="ulak", columns=columns, records=rows)
+        await write_inbox(connection, [entry for plan in plans for entry in inbox_entries(plan, now)])
         due = [(plan.due_at, plan.notification.id) for plan in plans if plan.due_at is not None]
         if due:
             times, ids = zip(*due, strict=True)
@@ -266,82 +275,10 @@ class RouterStore:
                 [letter.detail[:256] for _, letter in letters],
                 now,
             )
+        return plans
 
 
-def letter_fingerprint(notification_id: UUID, channel: str) -> bytes:
-    """SHA-256 of delivery and attempt; the router's are attempt 0 of a whole channel."""
-    return hashlib.sha256(f"{notification_id}|{channel}||0".encode()).digest()
-
-
-def _notification(row: asyncpg.Record) -> Notification:
-    return Notification(
-        id=row["id"],
-        application_id=row["application_id"],
-        event_id=row["event_id"],
-        user_id=row["user_id"],
-        type=row["type"],
-        message_class=MessageClass(row["message_class"]),
-        mode=Mode(row["mode"]),
-        state=NotificationState(row["state"]),
-        recipient=_recipient(row),
-        expires_at=row["expires_at"],
-        created_at=row["created_at"],
-        params_sealed=row["params_sealed"],
-        channels=None if row["channels"] is None else tuple(row["channels"]),
-        locale=row["locale"],
-        business_key=row["business_key"],
-        event_time=row["event_time"],
-        send_at=row["send_at"],
-        api_key_id=row["api_key_id"],
-        traceparent=row["traceparent"],
-    )
-
-
-def _recipient(row: asyncpg.Record) -> Recipient:
-    addresses: dict[str, tuple[bytes, bytes]] = {}
-    if row["email_key"] is not None:
-        addresses["EMAIL"] = (row["email_key"], row["email_sealed"])
-    if row["phone_key"] is not None:
-        addresses["SMS"] = (row["phone_key"], row["phone_sealed"])
-    return Recipient(addresses, row["time_zone"])
-
-
-def _owed(row: asyncpg.Record) -> Owed:
-    return Owed(
-        key=DeliveryKey(row["notification_id"], row["channel"], row["target_key"]),
-        status=DeliveryStatus(row["status"]),
-        reason=None if row["reason"] is None else Reason(row["reason"]),
-        attempt=row["attempt"],
-        message_class=MessageClass(row["message_class"]),
-        next_attempt_at=row["next_attempt_at"],
-        updated_at=row["updated_at"],
-        user_id=row["user_id"],
-        traceparent=row["traceparent"],
-    )
-
-
-def _notification_record(plan: Plan) -> tuple[Any, ...]:
-    n = plan.notification
-    return (
-        *(n.id, n.application_id, n.event_id, n.user_id, n.type, n.message_class, n.mode, plan.becomes),
-        *(n.params_sealed, n.locale, n.business_key, n.event_time, n.expires_at, n.traceparent, n.created_at),
-    )
-
-
-def _delivery_records(plan: Plan, now: datetime) -> Iterable[tuple[Any, ...]]:
-    n = plan.notification
-    for d in plan.deliveries:
-        yield (
-            *(n.id, d.key.channel, d.key.target_key, d.address_sealed, d.platform, d.app_id, d.status, d.reason),
-            *(n.message_class, d.promise, n.mode, now, d.last_error, n.expires_at, now, now),
-        )
-
-
-def _content_records(plan: Plan) -> Iterable[tuple[Any, ...]]:
-    for c in plan.contents:
-        yield (plan.notification.id, c.channel, c.sealed, Purpose.CONTENT, c.locale, c.template_version)
-
-
-def _log_records(plan: Plan) -> Iterable[tuple[Any, ...]]:
-    for e in plan.log:
-        yield (plan.notification.id, e.id, "verdict", e.channel, e.target_key, e.result, e.reason, e.detail)
+def _check_in_time(plans: Sequence[Plan], now: float) -> None:
+    """After a loss of Redis, PostgreSQL is taken to know all that was reserved before (shared/redis_store/cap.py)."""
+    if any(plan.reservation is not None and plan.reservation.commit_by < now for plan in plans):
+        raise UnavailableError("the transaction took longer than a reservation holds: decide again")

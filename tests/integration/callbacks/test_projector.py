@@ -26,7 +26,16 @@ from shared.runtime.keyring import FixedRingSource
 from shared.wire.channel import Promise
 from shared.wire.message import ReceiptMessage
 from shared.wire.topic import DELIVERY_EVENTS, DELIVERY_RECEIPTS
-from tests.integration.relay.rows import add_claimed, add_delivery, add_notification, count, delivery
+from tests.integration.relay.rows import (
+    add_claimed,
+    add_delivery,
+    add_notification,
+    add_request,
+    count,
+    delivery,
+    kept,
+    retold,
+)
 
 pytestmark = pytest.mark.postgres
 
@@ -78,6 +87,7 @@ async def test_a_delivered_receipt_settles_and_is_told_and_logged(pool: Pool, ke
     row = await delivery(pool, key)
     assert (row["status"], row["reason"], row["provider_message_id"]) == ("DELIVERED", None, "SM1")
     assert events(broker) == ["ulak.delivery.delivered.v1"]
+    assert [record.value for record in broker.on(DELIVERY_EVENTS)] == [retold(row)]
     (line,) = await log(pool)
     assert (line["kind"], line["result"], line["attempt"], line["detail"]) == ("receipt", "delivered", 1, "delivered")
 
@@ -129,6 +139,23 @@ async def test_a_negative_receipt_fails_the_delivery_of_its_own_attempt_only(poo
     assert (await delivery(pool, older))["status"] == "SENT"
     assert events(broker) == ["ulak.delivery.failed.v1"]
     assert {line["detail"] for line in await log(pool)} == {"undelivered 30003"}
+
+
+async def test_a_request_goes_with_the_receipt_of_its_last_recipient(pool: Pool, key_ring: KeyRing) -> None:
+    notification = await add_notification(pool, state=NotificationState.DECIDED)
+    first, last = [
+        await add_delivery(
+            pool, notification, channel="EMAIL", target_key=target * 32, status=DeliveryStatus.UNKNOWN, attempt=1
+        )
+        for target in (b"\x07", b"\x08")
+    ]
+    await add_request(pool, notification)
+    projector = make(pool, key_ring, InMemoryProducer())
+
+    await projector(received(told(key_ring, first, "delivered")))
+    assert await kept(pool, notification)
+    await projector(received(told(key_ring, last, "undelivered")))
+    assert not await kept(pool, notification)
 
 
 async def test_unknown_is_settled_and_no_longer_open(pool: Pool, key_ring: KeyRing) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,7 +25,9 @@ from shared.runtime.keyring import ring_json
 from shared.wire.channel import Promise
 from shared.wire.topic import DELIVERY_RECEIPTS, declared_topics
 from tests.integration.kafka.harness import read_all
+from tests.integration.plain_http import plain_client
 from tests.integration.relay.rows import add_delivery, add_notification, delivery
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
 
@@ -39,13 +40,6 @@ async def kafka(kafka_settings: KafkaSettings) -> KafkaSettings:
     needed = {DELIVERY_RECEIPTS, "delivery-events", "receipts-dlq"}
     await apply(kafka_settings, [spec for spec in declared_topics(max_partitions=1) if spec.name in needed])
     return kafka_settings
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Callbacks:
@@ -112,7 +106,7 @@ def process(
 
 
 async def listening(url: str, client: httpx.AsyncClient) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         try:
             await client.get(url)
@@ -127,7 +121,7 @@ async def ready(url: str, client: httpx.AsyncClient, key: DeliveryKey) -> Callba
     """The surface answers, and its broker does: a signed call is taken."""
     callbacks = Callbacks(url, client)
     await listening(url, client)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         if (await callbacks.call(key, sid="SM-probe", status="queued")).status_code == 204:
             return callbacks
@@ -138,7 +132,7 @@ async def ready(url: str, client: httpx.AsyncClient, key: DeliveryKey) -> Callba
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
     limits = httpx.Limits(max_connections=200, max_keepalive_connections=200)
-    async with httpx.AsyncClient(timeout=30, limits=limits, trust_env=False) as opened:
+    async with plain_client(timeout=30, limits=limits, trust_env=False) as opened:
         yield opened
 
 
@@ -169,7 +163,7 @@ async def test_a_callback_reaches_its_delivery(
         callbacks = await ready(url, client, sent)
         answer = await callbacks.call(sent, To="+905321234567")
         assert answer.status_code == 204
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while (await delivery(pool, sent))["status"] != "DELIVERED":
             assert time.monotonic() < deadline
             await asyncio.sleep(0.05)
@@ -245,7 +239,7 @@ async def test_a_callback_that_cannot_be_applied_is_a_dead_letter(
     with process("all", database, kafka, key_ring, tmp_path) as url:
         callbacks = await ready(url, client, sent)
         assert (await callbacks.call(sent, status="teleported")).status_code == 204
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not (letters := await read_all(kafka, "receipts-dlq")):
             assert time.monotonic() < deadline
             await asyncio.sleep(0.1)

@@ -3,8 +3,7 @@
 import asyncio
 import hashlib
 import secrets
-import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,15 +13,19 @@ import asyncpg
 import httpx
 import pytest
 
-from services.ingest.__main__ import Settings, Surfaces, serve
+from services.ingest.__main__ import Settings, Surfaces, chosen_surfaces, serve
 from services.ingest.settings import IngestSettings
 from shared.core.identifier import new_id
 from shared.core.sealing import KeyRing
 from shared.kafka.settings import KafkaSettings
 from shared.postgres.settings import PostgresSettings
+from shared.profile.settings import DeviceSettings
+from shared.redis_store.settings import RedisSettings
 from shared.runtime.keyring import KeyRingSettings, ring_json
 from shared.runtime.service import Stop
 from shared.runtime.settings import HealthSettings, HttpSettings, LocaleSettings
+from tests.integration.plain_http import plain_client
+from tests.ports import free_port
 
 TYPES = (
     ("ORDER_SHIPPED", "TRANSACTIONAL", 1, ["PUSH", "EMAIL"], 86_400),
@@ -56,6 +59,9 @@ ORDER = {
     "params": {"orderNo": "98213", "carrier": "Kargo A", "trackingUrl": "https://kargo.example/98213"},
 }
 OTP = {"requestId": "login-1", "phone": "+905321234567", "code": "482913", "expiresInSeconds": 180}
+
+SENDING = (Surfaces.GENERAL, Surfaces.OTP)
+"""Without administration, whose routes take longer to make than most tests run."""
 
 
 def order(**changes: Any) -> dict[str, Any]:
@@ -140,13 +146,6 @@ async def add_key(
     return secret
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 async def until(holds: Callable[[], Any], *, seconds: float = 20.0) -> Any:
     """Poll until `holds` (plain or async) answers something true; its answer."""
     deadline = asyncio.get_running_loop().time() + seconds
@@ -167,10 +166,11 @@ async def running(
     kafka: KafkaSettings,
     ring: KeyRing,
     *,
-    surface: Surfaces = Surfaces.ALL,
+    surfaces: Collection[Surfaces] = SENDING,
     ingest: IngestSettings | None = None,
+    key_prefix: str | None = None,
 ) -> AsyncIterator[tuple[str, str]]:
-    """The service in this loop, until the block ends; URLs of its surface and its health port.
+    """The service in this loop, until the block ends; URLs of its surfaces and its health port.
 
     Most tests have no topics: publishing fails soon, and the outbox rows stay to be looked at.
     """
@@ -179,21 +179,25 @@ async def running(
     health = HealthSettings(port=free_port())
     settings = Settings(
         ingest=ingest or IngestSettings(key_ttl_sec=0.2, body_timeout_sec=1.0),
+        device=DeviceSettings(max_per_user=3),
         locale=LocaleSettings(),
         http=http,
         health=health,
         postgres=PostgresSettings(dsn=database),
         kafka=kafka,
+        redis=RedisSettings(key_prefix=key_prefix or f"t{secrets.token_hex(4)}:"),
     )
     stop = Stop()
-    task = asyncio.create_task(serve(settings, surface, KeyRingSettings(ring=ring_json(ring).decode()), stop))
+    task = asyncio.create_task(
+        serve(settings, chosen_surfaces(surfaces), KeyRingSettings(ring=ring_json(ring).decode()), stop)
+    )
     url = f"http://127.0.0.1:{http.port}"
 
     async def answers() -> bool:
         if task.done():
             task.result()
         try:
-            async with httpx.AsyncClient() as client:
+            async with plain_client() as client:
                 await client.get(url)
         except httpx.TransportError:
             return False
@@ -208,12 +212,24 @@ async def running(
 
 
 @pytest.fixture
+def surfaces() -> Collection[Surfaces]:
+    """What the service of `ingest` serves. Tests of administration say that they need it too."""
+    return SENDING
+
+
+@pytest.fixture
 async def ingest(
-    database: str, pool: asyncpg.Pool, kafka_settings: KafkaSettings, key_ring: KeyRing, catalogue: None
+    database: str,
+    pool: asyncpg.Pool,
+    kafka_settings: KafkaSettings,
+    key_ring: KeyRing,
+    key_prefix: str,
+    catalogue: None,
+    surfaces: Collection[Surfaces],
 ) -> AsyncIterator[Ingest]:
     secret = await add_key(pool)
     async with (
-        running(database, kafka_settings, key_ring) as (url, health_url),
-        httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer {secret}"}, timeout=20) as client,
+        running(database, kafka_settings, key_ring, surfaces=surfaces, key_prefix=key_prefix) as (url, health_url),
+        plain_client(base_url=url, headers={"authorization": f"Bearer {secret}"}, timeout=20) as client,
     ):
         yield Ingest(url, health_url, client, pool, kafka_settings)

@@ -4,14 +4,18 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-import orjson
 import pytest
 
 from shared.core.identifier import NOTIFICATION, new_id, parse_public_id
 from shared.core.sealing import KeyRing, Purpose, seal
 from tests.integration.ingest.conftest import Ingest
+from tests.integration.relay.rows import kept, retold
 
 PATH = "/internal/v1/notifications"
+MAIL = {
+    "template": "ORDER_SHIPPED",
+    "parameters": {"orderNo": "98213", "carrier": "Kargo A", "trackingUrl": "https://kargo.example/98213"},
+}
 KEYS = {"a": b"a" * 32, "b": b"b" * 32, "c": b"c" * 32}
 
 
@@ -42,14 +46,14 @@ async def test_stops_what_waits_flags_what_flies_counts_what_is_out(ingest: Inge
     public, identifier = await decided(ingest, key_ring, a="PENDING", b="SENDING", c="SENT")
     response = await ingest.client.post(f"{PATH}/{public}/cancel")
     assert (response.status_code, response.json()) == (200, {"cancelled": 1, "inFlight": 1, "alreadyOut": 1})
-    rows = await ingest.pool.fetch("SELECT status, reason, cancel_requested FROM ulak.deliveries ORDER BY target_key")
-    assert [tuple(row) for row in rows] == [
+    rows = await ingest.pool.fetch("SELECT * FROM ulak.deliveries ORDER BY target_key")
+    assert [(row["status"], row["reason"], row["cancel_requested"]) for row in rows] == [
         ("SKIPPED", "cancelled", True),
         ("SENDING", None, True),
         ("SENT", None, False),
     ]
     events = await ingest.pool.fetch("SELECT payload FROM ulak.outbox WHERE topic = 'delivery-events'")
-    assert [orjson.loads(event["payload"])["data"]["reason"] for event in events] == ["cancelled"]
+    assert [event["payload"] for event in events] == [retold(rows[0])]
     body = (await ingest.client.get(f"{PATH}/{public}")).json()
     assert (body["state"], [delivery["target"] for delivery in body["deliveries"]]) == (
         "CANCELLED",
@@ -83,6 +87,31 @@ async def test_cancelled_code_is_forgotten(ingest: Ingest) -> None:
     assert await ingest.pool.fetchval("SELECT sealed FROM ulak.contents") is None
     assert await ingest.pool.fetchval("SELECT count(*) FROM ulak.otp_due") == 0
     assert (await ingest.client.get("/internal/v1/otp-messages/login-1")).json()["status"] == "SKIPPED"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "needed"),
+    [
+        pytest.param(["PENDING", "PENDING"], False, id="nobody"),
+        pytest.param(["SENT", "PENDING"], False, id="who-has-it"),
+        pytest.param(["SENDING", "PENDING"], True, id="who-is-being-sent-to"),
+        pytest.param(["FAILED", "PENDING"], True, id="who-can-be-helped"),
+    ],
+)
+async def test_a_cancelled_request_is_kept_for_who_needs_it(ingest: Ingest, statuses: list[str], needed: bool) -> None:
+    answer = await ingest.post("/internal/v1/emails", {**MAIL, "to": ["a@example.com", "b@example.com"]})
+    public = answer.json()["notificationId"]
+    identifier = parse_public_id(NOTIFICATION, public)
+    keys = await ingest.pool.fetch("SELECT target_key FROM ulak.deliveries WHERE notification_id = $1", identifier)
+    for (key,), status in zip(keys, statuses, strict=True):
+        await ingest.pool.execute(
+            "UPDATE ulak.deliveries SET status = $2, reason = $3 WHERE target_key = $1",
+            key,
+            status,
+            "exhausted" if status == "FAILED" else None,
+        )
+    await ingest.client.post(f"{PATH}/{public}/cancel")
+    assert await kept(ingest.pool, identifier) is needed
 
 
 async def test_cancelled_at_once_by_ten_is_cancelled_by_one(ingest: Ingest, key_ring: KeyRing) -> None:

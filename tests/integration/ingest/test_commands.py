@@ -22,9 +22,9 @@ class Ended:
     stderr: str
 
 
-async def run(environment: Mapping[str, str], *arguments: str) -> Ended:
+async def start(environment: Mapping[str, str], *arguments: str) -> asyncio.subprocess.Process:
     """`ulak <arguments>` as a process of its own."""
-    child = await asyncio.create_subprocess_exec(
+    return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "ops.cli",
@@ -33,8 +33,15 @@ async def run(environment: Mapping[str, str], *arguments: str) -> Ended:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
+
+
+async def end_of(child: asyncio.subprocess.Process) -> Ended:
     stdout, stderr = await child.communicate()
     return Ended(child.returncode or 0, stdout.decode(), " ".join(stderr.decode().split()))
+
+
+async def run(environment: Mapping[str, str], *arguments: str) -> Ended:
+    return await end_of(await start(environment, *arguments))
 
 
 def environment_of(ingest: Ingest, database: str) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """The service keeps its OpenAPI document: generated requests, valid and invalid, get documented answers only."""
 
 import asyncio
+import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,23 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 
+from services.ingest.__main__ import Surfaces
 from tests.integration.ingest.conftest import Ingest
 
 DOCUMENT = orjson.loads((Path(__file__).parents[3] / "docs/openapi/ingest.json").read_bytes())
 OPERATIONS = [(path, method.upper()) for path, methods in DOCUMENT["paths"].items() for method in methods]
+
+
+@schemathesis.serializer("application/x-ndjson")
+def _line(_context: schemathesis.SerializationContext, value: Any) -> bytes:
+    """A stream of one generated line, or whatever text it is."""
+    text = value if isinstance(value, str) else json.dumps(value)  # numbers may have more than orjson's 64 bits
+    return text.encode(errors="replace") + b"\n"
+
+
+@pytest.fixture
+def surfaces() -> Collection[Surfaces]:
+    return [Surfaces.ALL]
 
 
 @pytest.mark.parametrize(("path", "method"), OPERATIONS, ids=lambda value: value)

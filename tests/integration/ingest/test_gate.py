@@ -8,6 +8,7 @@ import orjson
 import psutil
 import pytest
 
+from services.ingest.__main__ import Surfaces
 from tests.integration.ingest.conftest import Ingest, add_key, order, otp, until
 
 PATH = "/internal/v1/notifications"
@@ -29,7 +30,7 @@ async def raw(
 
 
 async def status_of(reader: asyncio.StreamReader) -> int:
-    return int((await asyncio.wait_for(reader.readline(), 10)).split()[1])
+    return int((await asyncio.wait_for(reader.readline(), 60)).split()[1])
 
 
 @pytest.mark.parametrize(
@@ -197,3 +198,34 @@ async def test_ready_and_metrics(ingest: Ingest) -> None:
     assert ready.json() == {"ready": True, "checks": {"postgres": True, "catalogue": True, "partition": True}}
     metrics = (await ingest.client.get(f"{ingest.health_url}/metrics")).text
     assert 'ulak_http_requests_total{route="/internal/v1/notifications",status="202"}' in metrics
+
+
+@pytest.mark.parametrize("surfaces", [[Surfaces.ALL]], ids=["all"])
+async def test_login_codes_are_let_in_while_administration_is_stuck(ingest: Ingest) -> None:
+    """A key that nobody knows yet is looked up, although each of administration's connections waits for a lock."""
+    await ingest.pool.execute("INSERT INTO ulak.recipients (external_id) VALUES ('7')")
+    async with ingest.pool.acquire() as other, other.transaction():
+        await other.execute("SELECT 1 FROM ulak.recipients FOR UPDATE")
+        stuck = [
+            asyncio.create_task(
+                ingest.client.patch(
+                    "/internal/v1/recipients/7", json={"locale": "tr"}, headers={"if-match": "*"}, timeout=60
+                )
+            )
+            for _ in range(8)
+        ]
+
+        async def all_wait() -> bool:
+            return bool(
+                await ingest.pool.fetchval(
+                    "SELECT count(*) = 4 FROM pg_stat_activity WHERE datname = current_database()"
+                    " AND application_name = 'ulak ingest admin' AND wait_event_type = 'Lock'"
+                )
+            )
+
+        await until(all_wait)
+        secret = await add_key(ingest.pool)
+        accepted = await ingest.post(OTP_PATH, otp(), headers={"authorization": f"Bearer {secret}"})
+        assert accepted.status_code == 202, accepted.text
+        assert (await ingest.client.get(f"{ingest.health_url}/readyz")).status_code == 200
+    assert {answer.status_code for answer in await asyncio.gather(*stuck)} == {200}

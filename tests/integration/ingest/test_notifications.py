@@ -231,3 +231,14 @@ async def test_explain_tells_the_acceptance(ingest: Ingest) -> None:
     assert body["steps"][0]["text"].startswith(
         "Accepted as ORDER_SHIPPED for user 7, event order-98213-SHIPPED, class tx;"
     )
+
+
+async def test_explain_in_turkish_by_parameter_or_header(ingest: Ingest) -> None:
+    path = f"{PATH}/{(await ingest.accept()).json()['notificationId']}/explain"
+    for answer in (
+        await ingest.client.get(path, params={"lang": "tr"}),
+        await ingest.client.get(path, headers={"accept-language": "tr-TR, en;q=0.5"}),
+    ):
+        assert answer.json()["summary"] == "Kabul edildi, karar verilmesini bekliyor."
+    unknown = await ingest.client.get(path, params={"lang": "de"})
+    assert (unknown.status_code, unknown.json()["code"]) == (422, "invalid_request")

@@ -12,6 +12,7 @@ from shared.core.sealing import KeyRing, Purpose, open_sealed
 from shared.kafka.settings import KafkaSettings
 from shared.wire.message import DeliveryHint
 from tests.integration.ingest.conftest import Ingest, add_key, otp, running
+from tests.integration.relay.rows import retold
 
 PATH = "/internal/v1/otp-messages"
 
@@ -87,6 +88,8 @@ async def test_newer_code_supersedes_the_waiting_one(ingest: Ingest) -> None:
     ]
     events = await ingest.pool.fetch("SELECT payload FROM ulak.outbox WHERE topic = 'delivery-events'")
     assert [orjson.loads(event["payload"])["type"] for event in events] == ["ulak.delivery.skipped.v1"]
+    [skipped] = await ingest.pool.fetch("SELECT * FROM ulak.deliveries WHERE status = 'SKIPPED'")
+    assert events[0]["payload"] == retold(skipped)
 
 
 async def test_codes_at_once_leave_one_waiting(ingest: Ingest) -> None:
@@ -179,8 +182,8 @@ async def test_refusals_name_the_field_and_never_the_value(
 async def test_each_surface_serves_its_own_calls(
     database: str, kafka_settings: KafkaSettings, key_ring: KeyRing, ingest: Ingest
 ) -> None:
-    async with running(database, kafka_settings, key_ring, surface=Surfaces.OTP) as (url, _):
+    async with running(database, kafka_settings, key_ring, surfaces=[Surfaces.OTP]) as (url, _):
         assert (await ingest.client.post(f"{url}{PATH}", json=otp())).status_code == 202
         assert (await ingest.client.post(f"{url}/internal/v1/notifications", json={})).status_code == 404
-    async with running(database, kafka_settings, key_ring, surface=Surfaces.GENERAL) as (url, _):
+    async with running(database, kafka_settings, key_ring, surfaces=[Surfaces.GENERAL]) as (url, _):
         assert (await ingest.client.post(f"{url}{PATH}", json=otp())).status_code == 404

@@ -3,17 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import orjson
+from redis.asyncio import Redis
 
 from services.router.application import ApplicationCache
 from services.router.cloudevent import CloudEvent, read_event
 from services.router.content import Writer
 from services.router.decider import Decider
 from services.router.events import EventHandler
-from services.router.facts import FactStore
+from services.router.frequency import Frequency
 from services.router.plan import Planner
 from services.router.requests import RequestHandler
 from services.router.store import RouterStore
@@ -22,18 +24,30 @@ from shared.core.address import parse_email
 from shared.core.catalogue import EventMapping, NotificationType
 from shared.core.identifier import new_id
 from shared.core.sealing import KeyRing, Purpose, open_sealed, seal
+from shared.facts.store import FactStore
 from shared.kafka.memory import InMemoryProducer
 from shared.kafka.record import Received
+from shared.postgres.application import Application
 from shared.postgres.catalogue import CatalogueCache
-from shared.postgres.catalogue_write import Application, NewTemplate, NewType, Push
+from shared.postgres.catalogue_write import Push
+from shared.postgres.notification_type import NewType
 from shared.postgres.pool import Pool
+from shared.postgres.preference import PreferenceCache
 from shared.postgres.recipient import DeviceProfile, PreferenceProfile, RecipientProfile
+from shared.postgres.template import NewTemplate
+from shared.redis_store.cap import FrequencyCaps
+from shared.redis_store.inbox_signal import signal_inbox
 from shared.runtime.keyring import FixedRingSource, RingSource
 from shared.wire.channel import DEFAULT_CHANNELS, Category, MessageClass
 from shared.wire.message import RequestHint
 
 SHIPPED = NotificationType(
-    "ORDER_SHIPPED", Category.TRANSACTIONAL, MessageClass.TX, ("PUSH", "EMAIL"), timedelta(hours=12)
+    "ORDER_SHIPPED",
+    Category.TRANSACTIONAL,
+    MessageClass.TX,
+    ("PUSH", "EMAIL"),
+    timedelta(hours=12),
+    fallback_channels=("EMAIL",),
 )
 SALE = NotificationType("WINTER_SALE", Category.MARKETING, MessageClass.BULK, ("EMAIL",), timedelta(hours=6))
 
@@ -93,20 +107,26 @@ class Router:
 
     pool: Pool
     ring: KeyRing
+    redis: Redis
+    key_prefix: str
     producer: InMemoryProducer = field(default_factory=InMemoryProducer)
     ring_source: RingSource | None = None
+    public_url: str | None = None
 
     def __post_init__(self) -> None:
         source = self.ring_source or FixedRingSource(self.ring)
         self.store = RouterStore(self.pool)
         self.catalogue = CatalogueCache(self.pool)
+        self.preferences = PreferenceCache()
         self.decider = Decider(
-            FactStore(self.pool, DEFAULT_CHANNELS),
+            FactStore(self.pool, DEFAULT_CHANNELS, source, self.preferences, default_zone="Europe/Istanbul"),
             self.catalogue,
-            Writer(source, Renderer()),
+            Writer(source, Renderer(), public_url=self.public_url),
+            Frequency(FrequencyCaps(self.redis, self.key_prefix), self.pool, default_zone="Europe/Istanbul"),
             Planner(DEFAULT_CHANNELS),
             DEFAULT_CHANNELS,
             "tr",
+            signal=partial(signal_inbox, self.redis, self.key_prefix),
         )
         self.requests = RequestHandler(self.store, self.decider, self.producer, DEFAULT_CHANNELS, self.now)
         self.events = EventHandler(
@@ -125,7 +145,7 @@ class Router:
         return self.moment or datetime.now(UTC)
 
     def fresh(self) -> "Router":
-        return Router(self.pool, self.ring, ring_source=self.ring_source)
+        return Router(self.pool, self.ring, self.redis, self.key_prefix, ring_source=self.ring_source)
 
     def hints(self) -> list[tuple[str, str, str]]:
         """(topic, notification, channel) of every hint published, in no particular order."""
@@ -209,6 +229,14 @@ def order_shipped(event_id: str = "order-98213-SHIPPED", **changes: Any) -> dict
         "time": datetime.now(UTC).isoformat(),
         "data": {"customerId": 7, "orderNo": "98213", "carrier": "Kargo A"},
     } | changes
+
+
+def orders_shipped(count: int) -> list[dict[str, Any]]:
+    """As many events, each about an order of its own."""
+    return [
+        order_shipped(f"order-{number}", data={"customerId": 7, "orderNo": str(number), "carrier": "Kargo A"})
+        for number in range(count)
+    ]
 
 
 def received_events(*events: Mapping[str, Any], offset: int = 0) -> Sequence[Received[CloudEvent]]:

@@ -8,8 +8,9 @@ import pytest
 from shared.core.catalogue import EventMapping
 from shared.core.deduplication import request_fingerprint
 from shared.core.lifecycle import NotificationState
-from shared.postgres.catalogue_write import Application, Push, push_catalogue
-from tests.integration.router.stage import ORDER, Router, order_shipped, received_events
+from shared.postgres.application import Application
+from shared.postgres.catalogue_write import Push, push_catalogue
+from tests.integration.router.stage import ORDER, Router, order_shipped, orders_shipped, received_events
 
 pytestmark = pytest.mark.postgres
 
@@ -67,7 +68,7 @@ class TestTwice:
         assert len(router.hints()) == 3
 
     async def test_by_two_routers_at_once(self, router: Router) -> None:
-        batch = received_events(*(order_shipped(f"order-{number}") for number in range(20)))
+        batch = received_events(*orders_shipped(20))
         first, second = router.fresh(), router.fresh()
         await asyncio.gather(first.events(batch), second.events(tuple(reversed(batch))))
         assert await router.pool.fetchval("SELECT count(*) FROM ulak.notifications") == 20

@@ -22,7 +22,7 @@ from shared.kafka.topics import apply
 from shared.runtime.keyring import ring_json
 from shared.wire.message import RequestHint, encode
 from shared.wire.topic import DOMAIN_EVENTS, ROUTER_DLQ, TopicSpec, declared_topics
-from tests.integration.router.stage import Router, order_shipped
+from tests.integration.router.stage import Router, order_shipped, orders_shipped
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
 
@@ -36,13 +36,16 @@ NEEDED = frozenset(
 
 
 @asynccontextmanager
-async def running(database: str, ring: KeyRing, kafka: KafkaSettings) -> AsyncIterator[asyncio.subprocess.Process]:
+async def running(
+    database: str, ring: KeyRing, kafka: KafkaSettings, redis_url: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """`python -m services.router --input all`; ended by SIGTERM at the latest."""
     environment = {
         **os.environ,
         "ULAK_POSTGRES_DSN": database,
         "ULAK_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
         "ULAK_KAFKA_TOPIC_PREFIX": kafka.topic_prefix,
+        "ULAK_REDIS_URL": redis_url,
         "ULAK_KEY_RING": ring_json(ring).decode(),
         "ULAK_HEALTH_PORT": "0",
         # A killed member is missed after as little as the broker allows; small batches, so that it dies in between.
@@ -58,7 +61,7 @@ async def running(database: str, ring: KeyRing, kafka: KafkaSettings) -> AsyncIt
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
-            await asyncio.wait_for(process.wait(), 30)
+            await asyncio.wait_for(process.wait(), 60)
 
 
 def _take(kafka: KafkaSettings, topic: str, count: int) -> list[confluent_kafka.Message]:
@@ -90,7 +93,7 @@ async def kafka(kafka_settings: KafkaSettings) -> KafkaSettings:
 
 
 async def test_requests_events_and_poison(
-    router: Router, database: str, key_ring: KeyRing, kafka: KafkaSettings
+    router: Router, database: str, key_ring: KeyRing, kafka: KafkaSettings, redis_url: str
 ) -> None:
     request = await router.accept()
     value, headers = encode(RequestHint(request))
@@ -103,12 +106,12 @@ async def test_requests_events_and_poison(
                 Record(DOMAIN_EVENTS, b"1", orjson.dumps(order_shipped())),
             ]
         )
-    async with running(database, key_ring, kafka) as process:
+    async with running(database, key_ring, kafka, redis_url) as process:
         pushes = await take(kafka, "push-tx", 4)
         await take(kafka, "email-tx", 2)
         (letter,) = await take(kafka, ROUTER_DLQ, 1)
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 30) == 0
+        assert await asyncio.wait_for(process.wait(), 60) == 0
     assert {orjson.loads(push.value() or b"")["notificationId"] for push in pushes} >= {str(request)}
     letter_headers = dict(letter.headers() or [])
     assert letter_headers[HEADER_ERROR_CLASS] == b"MalformedMessageError"
@@ -116,16 +119,18 @@ async def test_requests_events_and_poison(
     assert open_sealed(key_ring, Purpose.OUTBOX, DLQ_ROW, letter.value() or b"") == poison
 
 
-async def test_kill_loses_nothing(router: Router, database: str, key_ring: KeyRing, kafka: KafkaSettings) -> None:
+async def test_kill_loses_nothing(
+    router: Router, database: str, key_ring: KeyRing, kafka: KafkaSettings, redis_url: str
+) -> None:
     """SIGKILL somewhere in a stream of events: the next process completes it, each event once."""
-    events = [order_shipped(f"order-{number}") for number in range(300)]
+    events = orders_shipped(300)
     async with Producer.open(kafka, name="test") as producer:
         await producer.publish([Record(DOMAIN_EVENTS, b"1", orjson.dumps(event)) for event in events])
-    async with running(database, key_ring, kafka) as process:
+    async with running(database, key_ring, kafka, redis_url) as process:
         await take(kafka, "push-tx", 1)
         process.kill()
         await process.wait()
-    async with running(database, key_ring, kafka):
+    async with running(database, key_ring, kafka, redis_url):
         await take(kafka, "email-tx", 300)
         for _ in range(300):
             if await router.pool.fetchval("SELECT count(*) FROM ulak.notifications") == 300:

@@ -10,8 +10,10 @@ from shared.core.identifier import new_id
 from shared.core.lifecycle import NotificationState
 from shared.core.sealing import KeyRing, Purpose, seal
 from shared.kafka.error import PublishError
-from shared.postgres.catalogue_write import NewTemplate, NewType, Push, push_catalogue
+from shared.postgres.catalogue_write import Push, push_catalogue
 from shared.postgres.errors import PartitionMissingError
+from shared.postgres.notification_type import NewType
+from shared.postgres.template import NewTemplate
 from shared.runtime.keyring import FixedRingSource
 from tests.integration.router.stage import SALE, SHIPPED, Router, hints_for
 
@@ -176,6 +178,7 @@ class TestDeferral:
             "FROM ulak.recipients WHERE external_id = '7'"
         )
         router.moment = due
+        router.preferences.forget()  # ten minutes have passed
         await router.requests(hints_for(id_))
         assert await router.deliveries(id_) == [("EMAIL", "PENDING", None), ("PUSH", "SKIPPED", "preference")]
 
@@ -221,7 +224,7 @@ class TestOneBadRow:
         lost = KeyRing("old", {"old": bytes(32)}, router.ring.lookup_key)
         id_ = new_id()
         sealed = seal(lost, Purpose.PARAMS, id_.bytes, b"{}")
-        router = Router(router.pool, replace(router.ring, lost=frozenset({"old"})))
+        router = replace(router, ring=replace(router.ring, lost=frozenset({"old"})))
         bad = await router.accept(id=id_, params_sealed=sealed)
         assert [r.reason for r in await router.requests(hints_for(bad))] == ["unsealable"]
 
@@ -236,7 +239,7 @@ class TestOneBadRow:
         assert await router.requests(hints_for(early, good)) == []
         assert (await router.state(early), await router.state(good)) == ("ACCEPTED", "DECIDED")
 
-        later = Router(router.pool, new_ring)
+        later = replace(router, ring=new_ring)
         await later.requests(hints_for(early))
         assert await router.state(early) == "DECIDED"
 
@@ -248,7 +251,7 @@ class TestOneBadRow:
                 self._ring = new_ring
                 return True
 
-        router = Router(router.pool, router.ring, ring_source=Rotating(router.ring))
+        router = replace(router, ring_source=Rotating(router.ring))
         id_ = new_id()
         await router.accept(
             id=id_, params_sealed=seal(new_ring, Purpose.PARAMS, id_.bytes, b'{"orderNo":1,"carrier":"x"}')

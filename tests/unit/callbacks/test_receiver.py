@@ -8,7 +8,6 @@ from uuid import UUID
 
 import pytest
 
-from services.callbacks.problem import Problem
 from services.callbacks.receiver import Incoming, Receiver
 from services.callbacks.settings import CallbackSettings
 from shared.core.receipt import CallbackRequest
@@ -17,6 +16,7 @@ from shared.core.sealing import KeyRing, Purpose, open_sealed
 from shared.kafka.memory import InMemoryProducer
 from shared.providers.sms.twilio.receipts import TwilioReceipts, signature
 from shared.runtime.keyring import FixedRingSource
+from shared.web.problem import RefusedError
 from shared.wire.message import ReceiptMessage, decode
 from shared.wire.topic import DELIVERY_RECEIPTS
 
@@ -52,9 +52,9 @@ def incoming(fields: dict[str, str] | None = None, *, token: str = "token", sign
 
 
 async def refused(taker: Receiver, request: Incoming, name: str = "twilio") -> tuple[int, str]:
-    with pytest.raises(Problem) as refusal:
+    with pytest.raises(RefusedError) as refusal:
         await taker.take(name, request)
-    return refusal.value.status, refusal.value.code
+    return refusal.value.problem.status, refusal.value.problem.code
 
 
 async def test_a_callback_is_stored_sealed_under_its_message_id() -> None:

@@ -1,5 +1,6 @@
 """What is accepted, what is refused, and what the refusal says."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,13 +13,13 @@ from services.ingest.acceptance import (
     Admitted,
     Requirements,
     admit,
-    invalid_fields,
     missing_parameters,
     parameters_in_doubt,
 )
 from services.ingest.model import NotificationRequest
-from services.ingest.problem import Problem
 from shared.core.catalogue import Catalogue, NotificationType, Template
+from shared.web.invalid import invalid_fields
+from shared.web.problem import Problem
 from shared.wire.channel import DEFAULT_CHANNELS, Category, MessageClass
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
@@ -280,9 +281,9 @@ def test_a_type_without_a_template_in_the_recipients_or_the_default_locale_is_re
 @pytest.mark.parametrize(
     ("body", "path", "says"),
     [
-        pytest.param([1], "", "a JSON object", id="array"),
-        pytest.param({"userId": ""}, "userId", "1 to 128 characters, or an integer", id="empty-user"),
-        pytest.param({"userId": True}, "userId", "1 to 128 characters, or an integer", id="user-that-is-a-truth"),
+        pytest.param([1], "", "give an object", id="array"),
+        pytest.param({"userId": ""}, "userId", "1 to 128 characters, or a whole number", id="empty-user"),
+        pytest.param({"userId": True}, "userId", "1 to 128 characters, or a whole number", id="user-that-is-a-truth"),
         pytest.param({"eventId": "a\x00"}, "eventId", "printable", id="control-character"),
         pytest.param({"recipient": {"locale": "turkish!"}}, "recipient.locale", "tr-TR", id="locale"),
     ],
@@ -295,3 +296,24 @@ def test_a_wrong_field_is_told_in_the_callers_words(body: Any, path: str, says: 
     (error,) = invalid_fields(caught.value).errors
     assert error.path == path
     assert says in (error.detail or "")
+
+
+def test_declared_parameters_are_checked_before_anything_is_accepted() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"orderNo": {"type": "string", "maxLength": 8}},
+        "required": ["orderNo"],
+        "additionalProperties": False,
+    }
+    declared = replace(TYPES[0], parameter_schema=schema)
+    catalogue = Catalogue((declared,), TEMPLATES, ())
+    requirements = Requirements(catalogue, DEFAULT_CHANNELS)
+
+    def told(**params: Any) -> list[tuple[str, str | None]]:
+        found = admit(request(params=params), requirements, NOW)
+        return [(error.path, error.detail) for error in found.errors] if isinstance(found, Problem) else []
+
+    assert told(orderNo="98213") == []
+    assert told(orderNo=98213) == [("params.orderNo", 'the value is not of type "string"')]
+    assert told(orderNo="982130000") == [("params.orderNo", "the value is longer than 8 characters")]
+    assert [path for path, _ in told(orderNo="1", secret="hunter2")] == ["params"]

@@ -8,7 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from services.ingest.caller import Caller, CallerCache, Scope
+from services.ingest.caller import Caller, CallerCache
+from shared.postgres.api_key import Scope
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 SECRET = "ulak_live_" + "x" * 43

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from services.ingest.caller import Caller
 from services.ingest.model import OtpRequest
 from services.ingest.otp import OtpRow, RenderedOtp, compose_otp, first_of_each_request, render_otp, supersede
-from services.ingest.problem import Problem
 from shared.content.render import Renderer
 from shared.core.catalogue import Catalogue, NotificationType, Template
 from shared.core.sealing import KeyRing, Purpose, open_sealed
+from shared.web.problem import Problem
 from shared.wire.channel import Category, MessageClass
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)

@@ -1,6 +1,5 @@
 """What is published about which delivery, and where."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -42,7 +41,7 @@ OWED = Owed(
 )
 def test_a_class_without_a_lane_uses_the_next_lower(channel: str, message_class: MessageClass, topic: str) -> None:
     (record,) = records(
-        [replace(OWED, key=DeliveryKey(ID, channel, b"\x01"), message_class=message_class)], DEFAULT_CHANNELS, NOW
+        [OWED._replace(key=DeliveryKey(ID, channel, b"\x01"), message_class=message_class)], DEFAULT_CHANNELS, NOW
     )
     assert record.topic == topic
 
@@ -54,19 +53,19 @@ def test_a_hint_carries_ids_only() -> None:
 
 
 def test_without_a_user_the_key_is_the_notification() -> None:
-    (record,) = records([replace(OWED, user_id=None)], DEFAULT_CHANNELS, NOW)
+    (record,) = records([OWED._replace(user_id=None)], DEFAULT_CHANNELS, NOW)
     assert record.key == str(ID).encode()
 
 
 def test_what_waits_in_a_tier_says_until_when() -> None:
     later = NOW + timedelta(minutes=1)
-    (record,) = records([replace(OWED, attempt=2, next_attempt_at=later)], DEFAULT_CHANNELS, NOW)
+    (record,) = records([OWED._replace(attempt=2, next_attempt_at=later)], DEFAULT_CHANNELS, NOW)
     hint = decode(DeliveryHint, record.value)
     assert (hint.attempt, hint.not_before) == (2, later)
 
 
 def test_a_settled_delivery_is_told_as_its_event() -> None:
-    skipped = replace(OWED, status=DeliveryStatus.SKIPPED, reason=Reason.PREFERENCE)
+    skipped = OWED._replace(status=DeliveryStatus.SKIPPED, reason=Reason.PREFERENCE)
     (record,) = records([skipped], DEFAULT_CHANNELS, NOW)
     assert record.topic == "delivery-events"
 
