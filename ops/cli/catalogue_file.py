@@ -1,34 +1,38 @@
 """The catalogue as files: what they may hold, and everything that is wrong with them, by file and field. Reads only.
 
-A folder:  *.yaml with any of `applications`, `types`, `mappings`, and templates in `templates/<TYPE>/`:
-           `<channel>.<locale>.yaml` with all parts, or a file a part: `<channel>.<locale>.<part>.txt`,
+A folder:  *.yaml with any of `applications`, `senders`, `types`, `mappings`, and templates in `templates/<TYPE>/`:
+           `<channel>.<locale>.yaml` with all parts and `options`, or a file a part: `<channel>.<locale>.<part>.txt`,
            `<channel>.<locale>.html`.
 A file:    the same keys, and `templates: {TYPE: {<channel>.<locale>: {part: source}}}`.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
-import jmespath
 import yaml
-from jmespath.exceptions import JMESPathError
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from shared.content.problem import InvalidTemplateError
-from shared.content.render import check_parts
+from ops.cli.sender_file import SenderEntry, read_sender
+from ops.cli.type_file import Name, TypeEntry
+from shared.content.check import TemplateReport, check_template
 from shared.core.catalogue import EventMapping, NotificationType
-from shared.postgres.catalogue_write import Application, NewTemplate, NewType, Push
-from shared.wire.channel import Category, Channels, MessageClass, Promise
+from shared.core.type_definition import type_problems
+from shared.postgres.application import Application
+from shared.postgres.catalogue_write import NewSender, Push
+from shared.postgres.notification_type import NewType
+from shared.postgres.template import NewTemplate, TemplateKey
+from shared.publishing.mapping import expression_problems, missing_parameters
+from shared.publishing.sender import InvalidSenderError
+from shared.runtime.fault import faults
+from shared.wire.channel import Channels
 
-_DURATION: Final = re.compile(r"(\d+)\s*([smhd])")
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_MAX_TTL: Final = timedelta(days=30)
 _LOCALE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 _MAX_FILE_BYTES: Final = 1_048_576
+OPTIONS: Final = "options"
+"""Beside the parts of a template: the channel's own settings."""
 SUFFIXES: Final = (".yaml", ".yml")
 
 
@@ -46,23 +50,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueFiles:
-    """What the files say, and all that is wrong with them. samples: example parameters by type."""
+    """What the files say, all that is wrong with them, and what the check of each template found."""
 
     push: Push
     problems: tuple[Problem, ...] = ()
-    samples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
-def _seconds(value: object) -> object:
-    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
-        return timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
-    if isinstance(value, int) and not isinstance(value, bool):
-        return timedelta(seconds=value)
-    raise ValueError("give a duration like 180s, 15m, 12h or 2d")
-
-
-Duration = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(0), le=_MAX_TTL)]
-Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
+    reports: Mapping[TemplateKey, TemplateReport] = field(default_factory=dict)
 
 
 class _Entry(BaseModel):
@@ -71,16 +63,6 @@ class _Entry(BaseModel):
 
 class ApplicationEntry(_Entry):
     sources: list[Annotated[str, Field(min_length=1, max_length=500)]] = Field(default_factory=list)
-
-
-class TypeEntry(_Entry):
-    category: Category
-    channels: list[str] = Field(min_length=1)
-    ttl: Duration
-    message_class: Literal["critical", "tx", "bulk", "low"] | None = Field(default=None, alias="class")
-    promises: dict[str, Promise] = Field(default_factory=dict)
-    retention_days: int = Field(default=90, ge=1, le=90, alias="retentionDays")
-    sample: dict[str, Any] = Field(default_factory=dict)
 
 
 class MappingEntry(_Entry):
@@ -94,19 +76,27 @@ class MappingEntry(_Entry):
 
 class CatalogueDocument(_Entry):
     applications: dict[Name, ApplicationEntry] = Field(default_factory=dict)
+    senders: dict[Name, SenderEntry] = Field(default_factory=dict)
     types: dict[Name, TypeEntry] = Field(default_factory=dict)
     mappings: dict[Name, MappingEntry] = Field(default_factory=dict)
-    templates: dict[Name, dict[str, dict[str, str]]] = Field(default_factory=dict)
+    templates: dict[Name, dict[str, dict[str, Any]]] = Field(default_factory=dict)
 
 
 def read_catalogue_files(
-    path: Path, channels: Channels, *, known_types: Mapping[str, NotificationType]
+    path: Path,
+    channels: Channels,
+    *,
+    known_types: Mapping[str, NotificationType],
+    known_senders: Collection[str] = (),
+    profile: str,
 ) -> CatalogueFiles:
-    """Read a folder or one file and check all of it; known_types are those the database has already.
+    """Read a folder or one file and check all of it; known types and senders are those the database has already.
+
+    profile: the country whose demands marketing templates meet (`ULAK_DEFAULT_MARKETING_PROFILE`).
 
     Raises OSError for what cannot be read. Nothing is written anywhere.
     """
-    reading = _Reading(channels)
+    reading = _Reading(channels, profile)
     if path.is_dir():
         for file in sorted(p for p in path.iterdir() if p.suffix in SUFFIXES):
             reading.document(file, file.name)
@@ -115,19 +105,21 @@ def read_catalogue_files(
             reading.problem(path.name, "", "no catalogue here: expected *.yaml files or a templates folder")
     else:
         reading.document(path, path.name)
-    return reading.result(known_types)
+    return reading.result(known_types, known_senders)
 
 
 class _Reading:
-    def __init__(self, channels: Channels) -> None:
+    def __init__(self, channels: Channels, profile: str) -> None:
         self.channels = channels
+        self.profile = profile
         self.files = 0
         self.problems: list[Problem] = []
         self.applications: dict[str, tuple[str, Application]] = {}
+        self.senders: dict[str, tuple[str, NewSender]] = {}
         self.types: dict[str, tuple[str, NewType]] = {}
-        self.samples: dict[str, Mapping[str, Any]] = {}
         self.mappings: dict[str, tuple[str, EventMapping]] = {}
-        self.parts: dict[tuple[str, str, str], tuple[str, dict[str, str]]] = {}
+        self.parts: dict[tuple[str, str, str], tuple[str, dict[str, Any]]] = {}
+        self.reports: dict[TemplateKey, TemplateReport] = {}
 
     def problem(self, file: str, place: str, message: str) -> None:
         self.problems.append(Problem(file, place, message))
@@ -140,14 +132,15 @@ class _Reading:
         try:
             document = CatalogueDocument.model_validate(content)
         except ValidationError as error:
-            for wrong in error.errors(include_url=False, include_input=False):
-                place = ".".join(str(step) for step in wrong["loc"] if step != "[key]")
-                self.problem(file, place, wrong["msg"].removeprefix("Value error, "))
+            for place, detail in faults(error.errors(include_url=False, include_input=False)):
+                self.problem(file, place, detail)
             return
         for name, application in document.applications.items():
             self._once(
                 self.applications, file, f"applications.{name}", name, Application(name, tuple(application.sources))
             )
+        for name, sender in document.senders.items():
+            self._sender(path, file, name, sender)
         for name, entry in document.types.items():
             self._type(file, name, entry)
         for name, mapping in document.mappings.items():
@@ -169,7 +162,7 @@ class _Reading:
                     if content is None:
                         continue
                     if not isinstance(content, dict) or not all(
-                        isinstance(k, str) and isinstance(v, str) for k, v in content.items()
+                        isinstance(k, str) and (isinstance(v, str) or k == OPTIONS) for k, v in content.items()
                     ):
                         self.problem(file, "", "expected parts with their text, like `subject: ...`")
                         continue
@@ -186,20 +179,22 @@ class _Reading:
                         "<channel>.<locale>.<part>.txt",
                     )
 
-    def result(self, known_types: Mapping[str, NotificationType]) -> CatalogueFiles:
+    def result(self, known_types: Mapping[str, NotificationType], known_senders: Collection[str]) -> CatalogueFiles:
         types = dict(known_types) | {name: new.type for name, (_, new) in self.types.items()}
         templates = list(self._templates(types))
+        self._senders_known(known_senders)
         self._mappings_fit(types, templates)
         self._sources_once()
         return CatalogueFiles(
             Push(
                 applications=tuple(application for _, application in self.applications.values()),
+                senders=tuple(sender for _, sender in self.senders.values()),
                 types=tuple(new for _, new in self.types.values()),
                 templates=tuple(templates),
                 mappings=tuple(mapping for _, mapping in self.mappings.values()),
             ),
             tuple(self.problems),
-            self.samples,
+            self.reports,
         )
 
     def _yaml(self, path: Path, file: str) -> Any:
@@ -232,46 +227,38 @@ class _Reading:
             known[name] = (file, value)
 
     def _type(self, file: str, name: str, entry: TypeEntry) -> None:
-        self._channels(file, f"types.{name}.channels", entry.channels)
-        self._channels(file, f"types.{name}.promises", list(entry.promises))
-        message_class = (
-            entry.category.message_class
-            if entry.message_class is None
-            else MessageClass.from_label(entry.message_class)
-        )
-        if message_class < entry.category.message_class:
-            self.problem(file, f"types.{name}.class", f"{entry.category} may be lowered, not raised")
-        found = NotificationType(
-            name=name,
-            category=entry.category,
-            message_class=message_class,
-            default_channels=tuple(entry.channels),
-            ttl=entry.ttl,
-            promises=entry.promises,
-        )
+        try:
+            found = entry.named(name)
+        except ValueError as error:
+            self.problem(file, f"types.{name}.quietHours", str(error))
+            return
+        for wrong in type_problems(found, self.channels):
+            self.problem(file, f"types.{name}.{wrong.field}", wrong.message)
         self._once(self.types, file, f"types.{name}", name, NewType(found, entry.retention_days))
-        self.samples[name] = entry.sample
 
-    def _channels(self, file: str, place: str, names: Sequence[str]) -> None:
-        for name in names:
-            if name not in self.channels:
-                self.problem(file, place, f"unknown channel {name!r}: use {', '.join(self.channels.names)}")
+    def _sender(self, path: Path, file: str, name: str, entry: SenderEntry) -> None:
+        try:
+            profile = read_sender(entry, path.parent)
+        except InvalidSenderError as error:
+            self.problem(file, f"senders.{name}.{error.place}", str(error))
+        else:
+            self._once(self.senders, file, f"senders.{name}", name, NewSender(name, profile))
+
+    def _senders_known(self, known: Collection[str]) -> None:
+        for name, (file, new) in self.types.items():
+            sender = new.type.sender_profile
+            if sender is not None and sender not in self.senders and sender not in known:
+                self.problem(file, f"types.{name}.sender", f"no sender {sender}: declare it under `senders`")
 
     def _mapping(self, file: str, name: str, entry: MappingEntry) -> None:
-        expressions = {"recipient": entry.recipient, **{f"params.{key}": path for key, path in entry.params.items()}}
-        if entry.business_key is not None:
-            expressions["businessKey"] = entry.business_key
-        for place, expression in expressions.items():
-            try:
-                jmespath.compile(expression)
-            except JMESPathError:
-                self.problem(file, f"mappings.{name}.{place}", f"`{expression}` is not a JMESPath expression")
         mapping = EventMapping(
             name, entry.event, entry.type, entry.role, entry.recipient, entry.params, entry.business_key
         )
+        for wrong in expression_problems(mapping):
+            self.problem(file, f"mappings.{name}.{wrong.field}", wrong.message)
         self._once(self.mappings, file, f"mappings.{name}", name, mapping)
 
-    def _parts(self, file: str, place: str, address: tuple[str, str, str], parts: Mapping[str, str]) -> None:
+    def _parts(self, file: str, place: str, address: tuple[str, str, str], parts: Mapping[str, Any]) -> None:
         type_name, channel, locale = address
         channel = channel.upper()
         if channel not in self.channels:
@@ -291,28 +278,26 @@ class _Reading:
             if type_name not in types:
                 self.problem(file, "", f"no type {type_name}: declare it under `types`")
                 continue
-            try:
-                parameters = check_parts(self.channels.spec(channel), parts)
-            except InvalidTemplateError as error:
-                for found in error.problems:
-                    self.problem(file, "", f"{type_name} {channel} {locale}: {found}")
+            written, options = {name: text for name, text in parts.items() if name != OPTIONS}, parts.get(OPTIONS, {})
+            if not isinstance(options, dict):
+                self.problem(file, OPTIONS, "expected the channel's settings, like `sound: default`")
                 continue
-            yield NewTemplate(type_name, channel, locale, parts, parameters)
+            report = check_template(
+                types[type_name], self.channels.spec(channel), locale, written, options, profile=self.profile
+            )
+            for found in report.errors:
+                self.problem(file, "", f"{type_name} {channel} {locale}: {found}")
+            template = NewTemplate(type_name, channel, locale, written, report.parameters, options, report.prepared)
+            self.reports[template.key] = report
+            yield template
 
     def _mappings_fit(self, types: Mapping[str, NotificationType], templates: Sequence[NewTemplate]) -> None:
-        """A mapping must give what its type's templates need, or every event would end in the dead letters."""
         for name, (file, mapping) in self.mappings.items():
             if mapping.notification_type not in types:
                 self.problem(file, f"mappings.{name}.type", f"no type {mapping.notification_type}")
-            for template in templates:
-                missing = template.parameters - mapping.params.keys()
-                if template.type_name == mapping.notification_type and missing:
-                    self.problem(
-                        file,
-                        f"mappings.{name}.params",
-                        f"{', '.join(sorted(missing))} missing, which the {template.channel} template in "
-                        f"{template.locale} needs",
-                    )
+            of_type = [template for template in templates if template.type_name == mapping.notification_type]
+            for wrong in missing_parameters(mapping, of_type):
+                self.problem(file, f"mappings.{name}.{wrong.field}", wrong.message)
 
     def _sources_once(self) -> None:
         owners: dict[str, str] = {}

@@ -17,11 +17,13 @@ from ops.cli.errors import CommandError
 from shared.core.identifier import NOTIFICATION, public_id
 from shared.postgres.audit import Audit, audit
 from shared.postgres.check import Finding, ServerFacts, judge, read_facts
+from shared.postgres.dsn import shown
 from shared.postgres.errors import PostgresError, UnavailableError
 from shared.postgres.partition import DAYS_AHEAD, DAYS_BACK, Dropped, drop_partitions, ensure_partitions
 from shared.postgres.pool import connect
+from shared.postgres.role import ME_GRANTS, ME_ROLE, put_role
 from shared.postgres.schema import check_revision, current_revision, head_revision
-from shared.postgres.settings import PostgresSettings, shown
+from shared.postgres.settings import PostgresSettings
 from shared.runtime.settings import load
 
 app = typer.Typer(help="Set up and look after the database.", no_args_is_help=True)
@@ -156,6 +158,37 @@ def audit_command(
         _print_audit(found)
     if not found.clean:
         raise typer.Exit(1)
+
+
+@app.command()
+def roles(
+    *,
+    name: Annotated[str, typer.Option(help="Of the role that services.me connects as.")] = ME_ROLE,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the grants; change nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the database role of the user's API, or bring its rights up to date. Safe to repeat, also under traffic.
+
+    It gets no password here: set one with ALTER ROLE, and put it into the DSN of services.me alone.
+    """
+    created = False if dry_run else _run(_roles(load(PostgresSettings), name))
+    if as_json:
+        _print_json({"role": name, "created": created, "grants": [grant.statement(name) for grant in ME_GRANTS]})
+        return
+    if dry_run:
+        for grant in ME_GRANTS:
+            typer.echo(f"{grant.statement(name)};")
+        return
+    tables = len({grant.table for grant in ME_GRANTS})
+    typer.echo(f"{name} {'was made' if created else 'was there'}; it has {len(ME_GRANTS)} rights on {tables} tables.")
+    if created:
+        typer.echo(f"Set its password (ALTER ROLE {name} PASSWORD ...) and connect services.me as it.")
+
+
+async def _roles(settings: PostgresSettings, name: str) -> bool:
+    async with connect(settings, name="db roles") as connection:
+        check_revision(await current_revision(connection))
+        return await put_role(connection, name)
 
 
 async def _partitions_of_current(settings: PostgresSettings, ahead: int, days_back: int) -> tuple[str, ...] | None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import orjson
 import yaml
@@ -12,7 +11,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from shared.core.address import EmailAddress, InvalidAddressError, parse_email, parse_phone
+from shared.core.zone import zone_names
 from shared.postgres.recipient import DeviceProfile, PreferenceProfile, RecipientProfile
+from shared.runtime.fault import faults
 from shared.wire.channel import Category, Channels
 
 
@@ -32,10 +33,8 @@ def _decimal(value: object) -> object:
 
 
 def _zone(value: str) -> str:
-    try:
-        ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError("not a time zone: give an IANA name like Europe/Istanbul") from None
+    if value not in zone_names():
+        raise ValueError("not a time zone: give an IANA name like Europe/Istanbul")
     return value
 
 
@@ -104,9 +103,8 @@ def _profile(place: str, content: Any, channels: Channels, problems: list[UserPr
     try:
         entry = UserEntry.model_validate(content)
     except ValidationError as error:
-        for wrong in error.errors(include_url=False, include_input=False):
-            where = ".".join(str(step) for step in wrong["loc"])
-            problems.append(UserProblem(f"{place}, {where}", wrong["msg"].removeprefix("Value error, ")))
+        for where, detail in faults(error.errors(include_url=False, include_input=False)):
+            problems.append(UserProblem(f"{place}, {where}", detail))
         return None
     found = len(problems)
     email, phone = _addresses(place, entry, problems)

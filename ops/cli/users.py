@@ -1,10 +1,11 @@
-"""`ulak users`: recipients with their addresses, devices and preferences, from files.
+"""`ulak users`: recipients with their addresses, devices and preferences, from files; and a token to try things out.
 
 Exit codes: 0 loaded; 1 something is wrong with the file (said by line and field, nothing was loaded) or the database.
 """
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -26,11 +27,6 @@ from shared.wire.channel import DEFAULT_CHANNELS
 app = typer.Typer(help="Load recipients.", no_args_is_help=True)
 
 _SHOWN_PROBLEMS = 20
-
-
-@app.callback()
-def group() -> None:
-    """Keep `push` a subcommand, also while it is the only one."""
 
 
 @app.command()
@@ -80,6 +76,26 @@ def push(
             out.print(f"{loaded.created} users created, {loaded.updated} updated, {loaded.devices} devices.")
     if problems:
         raise typer.Exit(1)
+
+
+@app.command()
+def token(
+    user_id: Annotated[str, typer.Argument(help="The user's id, as callers write it.")],
+    *,
+    secret: Annotated[str, typer.Option(envvar="ULAK_ME_JWT_SECRET", help="As services.me has it.", show_envvar=True)],
+    issuer: Annotated[str, typer.Option(envvar="ULAK_ME_JWT_ISSUER", help="The token's `iss`.")],
+    audience: Annotated[str, typer.Option(envvar="ULAK_ME_JWT_AUDIENCE", help="The token's `aud`.")],
+    minutes: Annotated[int, typer.Option(min=1, max=24 * 60, help="How long it is valid.")] = 60,
+) -> None:
+    """Print a token that speaks for a user on the stack of `ulak dev`, to try the user's API out.
+
+    With a JWKS there is nothing to sign with here: ask whoever signs your users' tokens.
+    """
+    import jwt
+
+    now = int(time.time())
+    claims = {"sub": user_id, "iss": issuer, "aud": audience, "iat": now, "exp": now + 60 * minutes}
+    typer.echo(jwt.encode(claims, secret, algorithm="HS256"))
 
 
 async def _push(settings: PostgresSettings, ring: KeyRing, profiles: list[RecipientProfile]) -> Loaded:

@@ -14,8 +14,9 @@ from rich.panel import Panel
 from rich.table import Table
 
 from ops.cli.errors import CommandError
+from ops.demo.chapter import Chapter, Told
 from ops.demo.stack import DemoStack
-from ops.demo.story import STORY, Chapter, Told
+from ops.demo.story import STORY
 from ops.demo.world import DidNotHappenError, open_world
 
 

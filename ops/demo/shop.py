@@ -3,7 +3,7 @@
 from typing import Final
 
 import asyncpg
-from ulak_client import Event, enqueue_event
+from ulak_client import Event, enqueue_event_async
 
 EVENT_SOURCE: Final = "/shop/orders"
 ORDER_SHIPPED: Final = "com.example.shop.OrderShipped"
@@ -40,4 +40,4 @@ class Shop:
                 customer_id,
                 carrier,
             )
-            return await enqueue_event(self._connection, event)
+            return await enqueue_event_async(self._connection, event)

@@ -2,11 +2,12 @@
 
 import asyncio
 import os
-from importlib.resources import files
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
+
+from shared.postgres import producer
 
 _ORDERS: Final = """
 CREATE TABLE IF NOT EXISTS orders (
@@ -36,7 +37,7 @@ async def prepare(postgres_dsn: str) -> None:
         await server.close()
     shop = await asyncpg.connect(dsn)
     try:
-        await shop.execute(files("shared.postgres").joinpath("outbox.sql").read_text())
+        await shop.execute(producer.ddl())
         await shop.execute(_ORDERS)
     finally:
         await shop.close()

@@ -1,11 +1,13 @@
 """The seed's story, with the seed's own data (003, API): each chapter does one thing and proves what came of it."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from ops.demo.chapter import AYSE, Chapter, Line, Told
+from ops.demo.inbox import order_placed
+from ops.demo.sale import november_sale
 from ops.demo.world import DidNotHappenError, World, eventually, instant
 from shared.kafka.dead_letters import HEADER_ERROR_CLASS
 from shared.kafka.producer import Record
@@ -13,8 +15,6 @@ from shared.wire.topic import DOMAIN_EVENTS, ROUTER_DLQ
 
 ORDER_NO: Final = "98213"
 CARRIER: Final = "Kargo A"
-AYSE: Final = 7
-"""Turkish, Istanbul, a phone, a tablet, an e-mail address (ops/demo/sample)."""
 DENIZ: Final = 8
 """Switched push off for transactional messages."""
 AYSE_EMAIL: Final = "ayse@example.com"
@@ -24,33 +24,6 @@ OTP_LIFE_SEC: Final = 180
 OTP_PHONE: Final = "+905321234567"
 RETRY_PHONE: Final = "+905321234599"
 SETTLED: Final = frozenset({"SENT", "DELIVERED", "FAILED", "SKIPPED", "UNKNOWN"})
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One thing that was sent: what, where it arrived, and how long acceptance to provider took (None: not sent)."""
-
-    what: str
-    where: str
-    seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a chapter proved. `quote` is something to show whole (the e-mail as received)."""
-
-    lines: Sequence[Line]
-    quote: str | None = None
-    notification_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Chapter:
-    """A part of the story. `alongside`: it takes long and disturbs no other, so it starts with the first."""
-
-    title: str
-    tell: Callable[[World], Coroutine[Any, Any, Told]]
-    alongside: bool = False
 
 
 async def order_shipped(world: World) -> Told:
@@ -145,6 +118,8 @@ STORY: Final[Sequence[Chapter]] = (
     Chapter("A user who switched push off", preference),
     Chapter(f"A login code ({OTP_LIFE_SEC} s to live)", login_code),
     Chapter("A provider answers 503 twice, the third try arrives", provider_stumbles, alongside=True),
+    Chapter("A sale: to nobody who did not say yes", november_sale),
+    Chapter("An order is placed: an e-mail, and an entry in the app's inbox", order_placed),
     Chapter("A poison message", poison),
 )
 

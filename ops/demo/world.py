@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 import asyncpg
 import httpx
+import jwt
 
 from ops.demo.shop import Shop
 from ops.demo.shop_database import shop_dsn
+from ops.dev.environment import USER_TOKEN_SETTINGS
 from shared.kafka.producer import Producer
 from shared.kafka.settings import KafkaSettings
 
@@ -24,10 +26,26 @@ class DidNotHappenError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class UserTokens:
+    """Signs tokens of users as the shop's login would: with the secret of the running stack."""
+
+    secret: str
+    issuer: str
+    audience: str
+
+    def of(self, user_id: int) -> str:
+        now = int(time.time())
+        claims = {"sub": str(user_id), "iss": self.issuer, "aud": self.audience, "iat": now, "exp": now + 600}
+        return jwt.encode(claims, self.secret, algorithm="HS256")
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     ingest: httpx.AsyncClient
     otp: httpx.AsyncClient
     simulator: httpx.AsyncClient
+    me: httpx.AsyncClient
+    tokens: "UserTokens"
     shop: Shop
     producer: Producer
     kafka: KafkaSettings
@@ -55,6 +73,23 @@ class World:
             )
         )
 
+    async def accept(self, request: Mapping[str, Any]) -> str:
+        """Have a notification accepted; its id."""
+        answer = _json(await self.ingest.post("/internal/v1/notifications", json=request))
+        return str(answer["notificationId"])
+
+    async def told(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """What the internal API answers to a POST."""
+        return _json(await self.ingest.post(path, json=body))
+
+    async def by_id(self, notification_id: str) -> dict[str, Any]:
+        return _json(await self.ingest.get(f"/internal/v1/notifications/{notification_id}"))
+
+    async def as_user(self, user_id: int, method: str, path: str) -> dict[str, Any]:
+        """A call of the user's API, as that user's app makes it."""
+        headers = {"Authorization": f"Bearer {self.tokens.of(user_id)}"}
+        return _json(await self.me.request(method, f"/api/v1/me{path}", headers=headers))
+
     async def accept_otp(self, request: Mapping[str, Any]) -> dict[str, Any]:
         return _json(await self.otp.post("/internal/v1/otp-messages", json=request))
 
@@ -76,6 +111,7 @@ async def open_world(settings: Mapping[str, str]) -> AsyncIterator[World]:
     """Connect to everything `ulak dev env` names."""
     kafka = KafkaSettings(bootstrap_servers=settings["ULAK_KAFKA_BOOTSTRAP_SERVERS"])
     headers = {"Authorization": f"Bearer {settings['ULAK_API_KEY']}"}
+    tokens = UserTokens(*(settings[name] for name in USER_TOKEN_SETTINGS))
     shop = await asyncpg.connect(shop_dsn(settings["ULAK_POSTGRES_DSN"]))
     ulak = await asyncpg.connect(settings["ULAK_POSTGRES_DSN"])
     try:
@@ -83,9 +119,10 @@ async def open_world(settings: Mapping[str, str]) -> AsyncIterator[World]:
             httpx.AsyncClient(base_url=settings["ULAK_INGEST_URL"], headers=headers, timeout=10) as ingest,
             httpx.AsyncClient(base_url=settings["ULAK_OTP_URL"], headers=headers, timeout=10) as otp,
             httpx.AsyncClient(base_url=settings["ULAK_SIMULATOR_URL"], timeout=10) as simulator,
+            httpx.AsyncClient(base_url=settings["ULAK_ME_URL"], timeout=10) as me,
             Producer.open(kafka, name="ulak-demo") as producer,
         ):
-            yield World(ingest, otp, simulator, Shop(shop), producer, kafka, ulak)
+            yield World(ingest, otp, simulator, me, tokens, Shop(shop), producer, kafka, ulak)
     finally:
         await shop.close()
         await ulak.close()

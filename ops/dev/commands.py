@@ -20,6 +20,7 @@ from rich.table import Table
 from ops.dev.errors import AlreadyRunningError, NotRunningError, StackError
 from ops.dev.files import tail
 from ops.dev.logfile import follow
+from ops.dev.plan import Extent
 from ops.dev.stack import START_TIMEOUT_SEC, Stack
 from ops.dev.status import Phase, ProcessState, StackStatus
 
@@ -38,6 +39,9 @@ def up(
     *,
     wait: Annotated[bool, typer.Option(help="Return when everything is ready.")] = True,
     only: Annotated[Only | None, typer.Option(help="Start the servers alone, without the services.")] = None,
+    model_a: Annotated[
+        bool, typer.Option("--model-a", help="E-mail from its table alone: PostgreSQL, a mail server, and the relay.")
+    ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = START_TIMEOUT_SEC,
 ) -> None:
     """Start the stack in the background, on free ports; the first start fetches Kafka once for this machine.
@@ -45,11 +49,14 @@ def up(
     A server whose setting is in the environment (ULAK_POSTGRES_DSN, ULAK_REDIS_URL, ULAK_KAFKA_BOOTSTRAP_SERVERS)
     is used as it is and not started.
     """
+    if only and model_a:
+        raise typer.BadParameter("give one of --only and --model-a")
+    extent = Extent.MODEL_A if model_a else Extent.SERVERS if only else Extent.ALL
     stack = Stack.here()
     began = time.monotonic()
     try:
         with _progress() as watch:
-            status = stack.up(only_servers=only is Only.SERVERS, wait=wait, timeout_sec=timeout, watch=watch)
+            status = stack.up(extent=extent, wait=wait, timeout_sec=timeout, watch=watch)
     except AlreadyRunningError as error:
         status = stack.status()
         if not (status.supervised and status.phase is Phase.RUNNING):

@@ -1,6 +1,7 @@
 """The settings that the stack gives to its own processes and to `ulak dev env`. Pure."""
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from ops.demo.shop_database import shop_dsn
 from ops.dev.paths import StackPaths
@@ -12,6 +13,10 @@ SERVER_SETTINGS: Mapping[str, str] = {
     "valkey": "ULAK_REDIS_URL",
     "kafka": "ULAK_KAFKA_BOOTSTRAP_SERVERS",
 }
+
+
+USER_TOKEN_SETTINGS = ("ULAK_ME_JWT_SECRET", "ULAK_ME_JWT_ISSUER", "ULAK_ME_JWT_AUDIENCE")
+"""What signs a user's token on a desk, as `ulak users token` does and scripts may."""
 
 
 def external_servers(environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
@@ -45,10 +50,19 @@ def provider_environment(endpoints: Mapping[str, str], twilio_auth_token: str) -
         "ULAK_FCM_BASE_URL": endpoints["fcm"],
         "ULAK_FCM_CA_FILE": endpoints["caFile"],
         "ULAK_FCM_SERVICE_ACCOUNT_FILE": endpoints["fcmServiceAccountFile"],
+        "ULAK_WEBPUSH_VAPID_KEY_FILE": endpoints["webpushVapidKeyFile"],
+        "ULAK_WEBPUSH_VAPID_SUBJECT": "mailto:ops@shop.example",
+        "ULAK_WEBPUSH_CA_FILE": endpoints["caFile"],
+        "ULAK_DEVICE_TRUSTED_PUSH_HOSTS": urlsplit(endpoints["webpush"]).netloc,
         "ULAK_TWILIO_BASE_URL": endpoints["twilio"],
         "ULAK_TWILIO_ACCOUNT_SID": endpoints["twilioAccountSid"],
         "ULAK_TWILIO_AUTH_TOKEN": twilio_auth_token,
         "ULAK_TWILIO_FROM_NUMBER": "+15005550006",  # Twilio's own number for tests
+        "ULAK_IYS_BASE_URL": endpoints["iys"],
+        "ULAK_IYS_USERNAME": endpoints["iysUsername"],
+        "ULAK_IYS_PASSWORD": endpoints["iysPassword"],
+        "ULAK_IYS_CODE": endpoints["iysCode"],
+        "ULAK_IYS_BRAND_CODE": endpoints["iysBrandCode"],
     }
 
 
@@ -64,11 +78,21 @@ def simulator_environment(ports: Mapping[str, int], paths: StackPaths) -> dict[s
 
 
 def shared_environment(
-    environ: Mapping[str, str], plan: Plan, addresses: Mapping[str, str], ports: Mapping[str, int], paths: StackPaths
+    environ: Mapping[str, str],
+    plan: Plan,
+    addresses: Mapping[str, str],
+    ports: Mapping[str, int],
+    paths: StackPaths,
+    *,
+    user_token_secret: str = "",
 ) -> dict[str, str]:
-    """What every process of ours and every set-up step gets on top of the caller's environment."""
+    """What every process of ours and every set-up step gets on top of the caller's environment.
+
+    user_token_secret: what signs the users' tokens, where the plan has their API.
+    A server that this plan does not have is not there, whatever the caller's shell remembers of another stack.
+    """
     environment = {
-        **environ,
+        **{name: value for name, value in environ.items() if name not in SERVER_SETTINGS.values()},
         **{SERVER_SETTINGS[name]: address for name, address in addresses.items()},
         "PYTHONUNBUFFERED": "1",
     }
@@ -82,6 +106,11 @@ def shared_environment(
         environment.setdefault("ULAK_RELAY_SOURCES", shop_dsn(environment["ULAK_POSTGRES_DSN"]))
     if "callbacks" in ports:
         environment["ULAK_PUBLIC_CALLBACK_URL"] = f"http://127.0.0.1:{ports['callbacks']}"
+    if "me" in ports:
+        environment["ULAK_ME_PUBLIC_URL"] = f"http://127.0.0.1:{ports['me']}"
+        for name, value in zip(USER_TOKEN_SETTINGS, (user_token_secret, "ulak-dev", "ulak"), strict=True):
+            if name != "ULAK_ME_JWT_SECRET" or not environment.get("ULAK_ME_JWKS_URL"):
+                environment.setdefault(name, value)
     return environment
 
 
@@ -100,9 +129,12 @@ def exported_environment(
     addresses: Mapping[str, str],
     ports: Mapping[str, int],
     api_key: str | None,
-    key_ring_file: str | None,
+    shared: Mapping[str, str],
 ) -> dict[str, str]:
-    """What `ulak dev env` prints: what scripts rely on, and what every `ulak` command needs to work on this stack."""
+    """What `ulak dev env` prints: what scripts rely on, and what every `ulak` command needs to work on this stack.
+
+    shared: what its processes run with; a setting that both have is one and the same, whoever chose it.
+    """
     exported = {SERVER_SETTINGS[name]: address for name, address in addresses.items()}
     for spec in plan.own_processes:
         if spec.url_setting:
@@ -111,8 +143,11 @@ def exported_environment(
         exported["ULAK_SMTP_SINK"] = f"127.0.0.1:{ports['simulator-smtp']}"
     if api_key:
         exported["ULAK_API_KEY"] = api_key
-    if plan.steps:
+    if any(step.name == "topics" for step in plan.steps):
         exported["ULAK_TOPICS_MAX_PARTITIONS"] = MAX_PARTITIONS
-        if key_ring_file:
-            exported["ULAK_KEY_RING_FILE"] = key_ring_file
+    kept = ["ULAK_KEY_RING_FILE"] if plan.steps else []
+    kept += ["ULAK_RELAY_SOURCES"] if plan.simulator is not None else []
+    if any(spec.name == "me" for spec in plan.services):
+        kept += USER_TOKEN_SETTINGS
+    exported |= {name: shared[name] for name in kept if shared.get(name)}
     return exported

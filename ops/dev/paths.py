@@ -69,5 +69,10 @@ class StackPaths:
         return self.state / "keys" / "ring.json"
 
     @property
+    def user_token_secret(self) -> Path:
+        """What the users' tokens of this stack are signed with."""
+        return self.state / "keys" / "user-token-secret"
+
+    @property
     def api_key(self) -> Path:
         return self.state / "keys" / "api-key.json"

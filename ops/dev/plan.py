@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -45,12 +46,18 @@ class ServiceSpec:
 SIMULATOR_PORTS: Final = ("simulator", "simulator-smtp", "simulator-apns", "simulator-fcm")
 
 SERVICES: Final[tuple[ServiceSpec, ...]] = (
-    ServiceSpec("ingest", ("services.ingest", "--surface", "general"), serves_http=True, url_setting="ULAK_INGEST_URL"),
+    ServiceSpec(
+        "ingest",
+        ("services.ingest", "--surface", "general", "--surface", "admin"),
+        serves_http=True,
+        url_setting="ULAK_INGEST_URL",
+    ),
     ServiceSpec("ingest-otp", ("services.ingest", "--surface", "otp"), serves_http=True, url_setting="ULAK_OTP_URL"),
     ServiceSpec("relay", ("services.relay",)),
     ServiceSpec("router", ("services.router", "--input", "all")),
     ServiceSpec("workers", ("services.workers", "--lane", "all")),
     ServiceSpec("callbacks", ("services.callbacks",), serves_http=True, url_setting="ULAK_CALLBACKS_URL"),
+    ServiceSpec("me", ("services.me",), serves_http=True, url_setting="ULAK_ME_URL"),
     ServiceSpec("projector", ("services.callbacks", "--part", "projector")),
 )
 
@@ -168,8 +175,29 @@ SIMULATOR: Final = ServiceSpec(
 )
 
 
-def plan_for(servers: frozenset[str], *, only_servers: bool) -> Plan:
-    """Everything, or the servers alone. `servers` are those that are not external."""
-    if only_servers:
-        return Plan(servers)
-    return Plan(servers, SIMULATOR, SETUP, SERVICES)
+MODEL_A_SERVERS: Final = frozenset({"postgres"})
+MODEL_A_SETUP: Final = (
+    *(step for step in SETUP if step.name not in {"topics", "api-key"}),
+    SetupStep("email-model", (), after=("schema", "shop"), module="ops.dev.email_model"),
+)
+MODEL_A_SERVICES: Final = (ServiceSpec("relay", ("services.relay", "--model-a")),)
+
+
+class Extent(StrEnum):
+    """How much of a stack: the supervisor's argument."""
+
+    ALL = "all"
+    SERVERS = "servers"
+    MODEL_A = "model-a"
+    """E-mail sent straight from its table: PostgreSQL, the simulator as the mail server, and the relay alone."""
+
+
+def plan_for(servers: frozenset[str], extent: Extent) -> Plan:
+    """`servers` are those that are not external."""
+    match extent:
+        case Extent.ALL:
+            return Plan(servers, SIMULATOR, SETUP, SERVICES)
+        case Extent.SERVERS:
+            return Plan(servers)
+        case Extent.MODEL_A:
+            return Plan(servers & MODEL_A_SERVERS, SIMULATOR, MODEL_A_SETUP, MODEL_A_SERVICES)

@@ -15,6 +15,7 @@ from ops.dev import servers as embedded
 from ops.dev.errors import AlreadyRunningError, StackError
 from ops.dev.files import tail
 from ops.dev.paths import StackPaths, project_root, state_folder
+from ops.dev.plan import Extent
 from ops.dev.status import Phase, StackStatus, read_status, write_status
 from ops.dev.supervisor import ALREADY_RUNNING_EXIT, end_left_overs, exclusive
 
@@ -51,7 +52,7 @@ class Stack:
     def up(
         self,
         *,
-        only_servers: bool = False,
+        extent: Extent = Extent.ALL,
         wait: bool = True,
         timeout_sec: float = START_TIMEOUT_SEC,
         watch: Callable[[StackStatus], None] = lambda _: None,
@@ -63,7 +64,7 @@ class Stack:
         logs to be read: the status then is not ready and its `error` says why.
         """
         self._refuse_if_running()
-        supervisor = self._launch(only_servers=only_servers)
+        supervisor = self._launch(extent)
         try:
             return self._await_start(supervisor, wait, time.monotonic() + timeout_sec, watch)
         except KeyboardInterrupt:
@@ -100,13 +101,12 @@ class Stack:
             "Wait for it (`ulak dev status` shows how far it is), or stop it with `ulak dev down`."
         )
 
-    def _launch(self, *, only_servers: bool) -> "subprocess.Popen[bytes]":
+    def _launch(self, extent: Extent) -> "subprocess.Popen[bytes]":
         with exclusive(self.paths):
             pass  # the supervisor takes the lock itself; here it tells early and clearly that it cannot be had
-        arguments = ["--only", "servers"] if only_servers else []
         with self.paths.log("supervisor").open("wb") as output:
             return subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-m", "ops.dev.supervisor", *arguments],
+                [sys.executable, "-m", "ops.dev.supervisor", extent],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

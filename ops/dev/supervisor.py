@@ -1,6 +1,6 @@
 """The process behind `ulak dev up`: prepares, starts, watches and stops everything. One for each state folder.
 
-Run as `python -m ops.dev.supervisor [--only servers]`; it stays in the foreground, `ulak dev up` puts it behind.
+Run as `python -m ops.dev.supervisor [all|servers|model-a]`; it stays in the foreground, `ulak dev up` puts it behind.
 """
 
 import asyncio
@@ -25,10 +25,11 @@ from ops.dev.environment import (
     shared_environment,
 )
 from ops.dev.errors import AlreadyRunningError, StackError, explain_os_error
+from ops.dev.files import secret_in
 from ops.dev.health import is_ready
 from ops.dev.logfile import bound
 from ops.dev.paths import StackPaths, project_root, state_folder
-from ops.dev.plan import Plan, ServiceSpec, SetupStep, plan_for, read_api_key
+from ops.dev.plan import Extent, Plan, ServiceSpec, SetupStep, plan_for, read_api_key
 from ops.dev.ports import reserve_ports
 from ops.dev.processes import Command, Watchdog, end_left_over, identity_of, run_to_end
 from ops.dev.servers.contract import Server, last_words_of
@@ -115,7 +116,14 @@ class Supervisor:
         ports = reserve_ports(self._paths.ports, [*own, *self._plan.own_ports], seed=str(self._paths.state))
         started = embedded.build(self._plan.servers, self._paths, ports, self._environ, say=self._say)
         addresses = {**outside, **{server.name: server.url for server in started}}
-        shared = shared_environment(self._environ, self._plan, addresses, ports, self._paths)
+        shared = shared_environment(
+            self._environ,
+            self._plan,
+            addresses,
+            ports,
+            self._paths,
+            user_token_secret=secret_in(self._paths.user_token_secret),
+        )
         self._declare(started, ports)
         self._update(environment=self._exported(addresses, ports, shared))
 
@@ -144,8 +152,7 @@ class Supervisor:
     def _exported(
         self, addresses: Mapping[str, str], ports: Mapping[str, int], shared: Mapping[str, str]
     ) -> dict[str, str]:
-        ring = shared.get("ULAK_KEY_RING_FILE")
-        return exported_environment(self._plan, addresses, ports, read_api_key(self._paths), ring)
+        return exported_environment(self._plan, addresses, ports, read_api_key(self._paths), shared)
 
     def _providers(self) -> dict[str, str]:
         """The providers' settings, from what the simulator wrote before it was ready."""
@@ -274,7 +281,7 @@ def main(arguments: Sequence[str]) -> int:
             previous = read_status(paths.status)
             end_left_overs(previous)
             outside = external_servers(os.environ, previous.environment)
-            plan = plan_for(embedded.ALL - outside.keys(), only_servers="servers" in arguments)
+            plan = plan_for(embedded.ALL - outside.keys(), Extent(arguments[0]) if arguments else Extent.ALL)
             return supervise(paths, plan, os.environ)
     except AlreadyRunningError as error:
         print(error, file=sys.stderr)

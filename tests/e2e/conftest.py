@@ -1,4 +1,6 @@
-"""One whole stack for all tests of this folder. They run on one process (xdist group), one after another."""
+"""One whole stack for all tests of this folder. They run on one worker, one after another (tests/schedule.py): two
+stacks at a time would starve each other on two cores. So the demo's test, with its own stack, comes first (`demo/`).
+"""
 
 from collections.abc import Iterator
 
@@ -10,7 +12,7 @@ from tests.e2e.stack import Stack
 IMPATIENT = {"ULAK_RELAY_SWEEP_HORIZONS_SEC": "3,10,30"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     started = Stack(tmp_path_factory.mktemp("stack"), IMPATIENT)
     try:

@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.stack import Stack
 from tests.e2e.traffic import DELIVERIES_PER_ORDER, Traffic, account, doubles
 
-pytestmark = [pytest.mark.chaos, pytest.mark.xdist_group("chaos"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 
 
 def _all_arrived(stack: Stack, traffic: Traffic) -> None:
@@ -25,7 +25,7 @@ def _all_arrived(stack: Stack, traffic: Traffic) -> None:
 
 
 @pytest.mark.parametrize(
-    "service", ["ingest", "ingest-otp", "relay", "router", "workers", "callbacks", "projector", "simulator"]
+    "service", ["ingest", "ingest-otp", "relay", "router", "workers", "callbacks", "me", "projector", "simulator"]
 )
 def test_kill_minus_nine_loses_nothing(stack: Stack, service: str) -> None:
     """SIGKILL twice under traffic, at moments that the traffic decides."""

@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.stack import Stack
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("chaos"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 
 def test_send_and_why_tell_the_whole_way(stack: Stack) -> None:
@@ -30,6 +30,7 @@ def test_env_has_the_keys_that_scripts_read(stack: Stack) -> None:
         "ULAK_CALLBACKS_URL",
         "ULAK_SIMULATOR_URL",
         "ULAK_SMTP_SINK",
+        "ULAK_RELAY_SOURCES",
         "ULAK_API_KEY",
         "ULAK_POSTGRES_DSN",
         "ULAK_REDIS_URL",

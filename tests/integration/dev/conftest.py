@@ -17,7 +17,7 @@ from ops.dev.environment import SERVER_SETTINGS
 from ops.dev.paths import StackPaths, project_root
 
 
-def wait_for(what: str, condition: Callable[[], bool], timeout_sec: float = 30) -> None:
+def wait_for(what: str, condition: Callable[[], bool], timeout_sec: float = 90) -> None:
     """Look until it holds; fail with its name when it does not in time."""
     deadline = time.monotonic() + timeout_sec
     while not condition():

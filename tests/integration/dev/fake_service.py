@@ -39,8 +39,9 @@ def tell_endpoints(folder: Path) -> None:
     folder.mkdir()
     (folder / "token").write_text("secret")
     names = ("url", "apns", "apnsKeyFile", "apnsKeyId", "apnsTeamId", "fcm", "fcmServiceAccountFile")
-    more = ("twilio", "twilioAccountSid", "smtp", "caFile")
-    told = {**dict.fromkeys((*names, *more), "127.0.0.1:1"), "twilioAuthTokenFile": str(folder / "token")}
+    more = ("webpush", "webpushVapidKeyFile", "twilio", "twilioAccountSid", "smtp", "caFile")
+    iys = ("iys", "iysUsername", "iysPassword", "iysCode", "iysBrandCode")
+    told = {**dict.fromkeys((*names, *more, *iys), "127.0.0.1:1"), "twilioAuthTokenFile": str(folder / "token")}
     (folder / "endpoints.json").write_text(json.dumps(told))
 
 

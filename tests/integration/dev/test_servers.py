@@ -88,7 +88,7 @@ async def test_data_survives_a_killed_supervisor_and_no_process_does(stack: Stac
 
     psutil.Process(stack.supervisor()).kill()
 
-    wait_for("all processes gone", lambda: all_gone(pids), 10)
+    wait_for("all processes gone", lambda: all_gone(pids), 60)
     assert json.loads(stack.ok("status", "--json")) == {"ready": False, "processes": []}
     assert "supervisor was killed" in stack.ok("status")
     stack.ok("up", *SERVERS)
@@ -106,7 +106,7 @@ def test_what_the_watchdog_and_the_kernel_missed_is_ended_at_the_next_down(stack
             psutil.Process(process["pid"]).suspend()
     supervisor.kill()
     stack.ok("down")
-    wait_for("all processes gone", lambda: all_gone(pids), 10)
+    wait_for("all processes gone", lambda: all_gone(pids), 60)
 
 
 def test_an_interrupt_while_it_starts_leaves_nothing(stack: StackCli) -> None:

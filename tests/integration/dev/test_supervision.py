@@ -99,7 +99,7 @@ def test_killing_the_supervisor_ends_grandchildren_too(supervise: Callable[[str]
     grandchild = next(int(line.split()[1]) for line in run.lines() if line.startswith("child"))
     assert grandchild in pids
     run.process.kill()
-    wait_for("all gone", lambda: all_gone(pids), 10)
+    wait_for("all gone", lambda: all_gone(pids), 60)
 
 
 def test_what_a_dead_service_left_is_ended_before_it_starts_again(supervise: Callable[[str], Supervised]) -> None:

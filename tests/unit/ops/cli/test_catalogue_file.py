@@ -9,11 +9,11 @@ import pytest
 from ops.cli.catalogue_file import CatalogueFiles, read_catalogue_files
 from shared.wire.channel import DEFAULT_CHANNELS, Category, MessageClass
 
-TYPES = "types: {T: {category: TRANSACTIONAL, channels: [SMS], ttl: 1h}}\n"
+TYPES = "types: {T: {category: TRANSACTIONAL, channels: [SMS], ttl: 1h, sample: {ad: Ali}}}\n"
 
 
 def read(path: Path) -> CatalogueFiles:
-    return read_catalogue_files(path, DEFAULT_CHANNELS, known_types={})
+    return read_catalogue_files(path, DEFAULT_CHANNELS, known_types={}, profile="TR")
 
 
 def write(root: Path, **contents: str) -> Path:
@@ -28,13 +28,18 @@ def test_the_sample_catalogue_is_sound() -> None:
     found = read(Path(str(files("ops.demo") / "sample" / "catalogue")))
     assert found.problems == ()
     assert {new.type.name for new in found.push.types} == {
+        "ORDER_PLACED",
         "ORDER_SHIPPED",
         "ORDER_DELIVERED",
         "OTP",
         "PASSWORD_CHANGED",
-        "WINTER_SALE",
+        "NOVEMBER_SALE",
     }
     assert {template.locale for template in found.push.templates} == {"tr", "en"}
+    assert {new.type.name: new.type.sender_profile for new in found.push.types if new.type.sender_profile} == {
+        "ORDER_PLACED": "orders",
+        "ORDER_SHIPPED": "orders",
+    }
 
 
 def test_a_single_file_may_hold_all(tmp_path: Path) -> None:
@@ -53,7 +58,7 @@ def test_a_single_file_may_hold_all(tmp_path: Path) -> None:
 def test_parts_may_stand_in_files_of_their_own(tmp_path: Path) -> None:
     write(
         tmp_path,
-        types_DOT_yaml="types: {T: {category: TRANSACTIONAL, channels: [EMAIL], ttl: 1h}}\n",
+        types_DOT_yaml="types: {T: {category: TRANSACTIONAL, channels: [EMAIL], ttl: 1h, sample: {ad: Ali}}}\n",
         templates__T__email_DOT_tr_DOT_subject_DOT_txt="Konu",
         templates__T__email_DOT_tr_DOT_text_DOT_txt="Metin",
         templates__T__email_DOT_tr_DOT_html="<p>{{ ad }}</p>",

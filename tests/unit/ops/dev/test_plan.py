@@ -12,11 +12,12 @@ from ops.dev.environment import (
     shared_environment,
 )
 from ops.dev.paths import StackPaths
-from ops.dev.plan import SERVICES, SETUP, Plan, plan_for, read_api_key
+from ops.dev.plan import SERVICES, Extent, Plan, plan_for, read_api_key
 from ops.dev.servers import ALL
 
 PATHS = StackPaths(Path("/state"))
-FULL = plan_for(ALL, only_servers=False)
+FULL = plan_for(ALL, Extent.ALL)
+MODEL_A = plan_for(ALL, Extent.MODEL_A)
 PORTS = {name: 20_000 + number for number, name in enumerate(FULL.own_ports)}
 ADDRESSES = {
     "postgres": "postgresql://postgres:pw@127.0.0.1:1/ulak",
@@ -25,9 +26,10 @@ ADDRESSES = {
 }
 
 
-def test_every_step_waits_only_for_steps_before_it() -> None:
+@pytest.mark.parametrize("plan", [FULL, MODEL_A])
+def test_every_step_waits_only_for_steps_before_it(plan: Plan) -> None:
     before: set[str] = set()
-    for step in SETUP:
+    for step in plan.steps:
         assert set(step.after) <= before
         before.add(step.name)
 
@@ -39,18 +41,57 @@ def test_every_process_has_ports_of_its_own() -> None:
 
 def test_all_inputs_and_lanes_are_served() -> None:
     assert [" ".join(spec.arguments) for spec in SERVICES] == [
-        "services.ingest --surface general",
+        "services.ingest --surface general --surface admin",
         "services.ingest --surface otp",
         "services.relay",
         "services.router --input all",
         "services.workers --lane all",
         "services.callbacks",
+        "services.me",
         "services.callbacks --part projector",
     ]
 
 
 def test_servers_alone_have_no_services_and_no_steps() -> None:
-    assert plan_for(ALL, only_servers=True) == Plan(ALL)
+    assert plan_for(ALL, Extent.SERVERS) == Plan(ALL)
+
+
+def test_model_a_is_postgresql_the_simulator_and_the_relay_alone() -> None:
+    assert MODEL_A.servers == {"postgres"}
+    assert plan_for(frozenset({"kafka"}), Extent.MODEL_A).servers == frozenset(), "an external PostgreSQL is used"
+    assert [" ".join(spec.arguments) for spec in MODEL_A.own_processes] == ["ops.simulator", "services.relay --model-a"]
+    assert not {"topics", "api-key"} & {step.name for step in MODEL_A.steps}
+    postgres = {"postgres": ADDRESSES["postgres"]}
+    shared = shared_environment({}, MODEL_A, postgres, PORTS, PATHS)
+    assert set(exported_environment(MODEL_A, postgres, PORTS, None, shared)) == {
+        "ULAK_POSTGRES_DSN",
+        "ULAK_SIMULATOR_URL",
+        "ULAK_SMTP_SINK",
+        "ULAK_RELAY_SOURCES",
+        "ULAK_KEY_RING_FILE",
+    }
+
+
+@pytest.mark.parametrize(
+    ("environ", "sources"),
+    [
+        pytest.param({}, "postgresql://postgres:pw@127.0.0.1:1/ulak_shop", id="the-sample-shop"),
+        pytest.param({"ULAK_RELAY_SOURCES": "postgresql://mine/orders"}, "postgresql://mine/orders", id="the-callers"),
+    ],
+)
+def test_what_is_printed_is_what_the_processes_run_with(environ: dict[str, str], sources: str) -> None:
+    shared = shared_environment(environ, FULL, ADDRESSES, PORTS, PATHS, user_token_secret="s" * 32)
+    exported = exported_environment(FULL, ADDRESSES, PORTS, "key", shared)
+
+    assert exported["ULAK_RELAY_SOURCES"] == sources
+    common = exported.keys() & shared.keys()
+    assert {name: exported[name] for name in common} == {name: shared[name] for name in common}
+
+
+def test_what_a_shell_remembers_of_another_stacks_servers_is_not_passed_on() -> None:
+    shell = {"ULAK_REDIS_URL": "redis://gone", "ULAK_KAFKA_BOOTSTRAP_SERVERS": "gone:1"}
+    shared = shared_environment(shell, MODEL_A, {"postgres": ADDRESSES["postgres"]}, PORTS, PATHS)
+    assert not shell.keys() & shared.keys()
 
 
 @pytest.mark.parametrize(
@@ -75,12 +116,20 @@ def test_external_servers(environ: dict[str, str], own: dict[str, str], external
 
 
 def test_the_settings_of_the_shape_that_scripts_rely_on() -> None:
-    assert set(exported_environment(FULL, ADDRESSES, PORTS, "key", "/ring.json")) == {
+    shared = shared_environment({}, FULL, ADDRESSES, PORTS, PATHS, user_token_secret="s" * 32)
+    exported = exported_environment(FULL, ADDRESSES, PORTS, "key", shared)
+    assert exported["ULAK_ME_JWT_SECRET"] == "s" * 32
+    assert set(exported) == {
+        "ULAK_ME_URL",
+        "ULAK_ME_JWT_SECRET",
+        "ULAK_ME_JWT_ISSUER",
+        "ULAK_ME_JWT_AUDIENCE",
         "ULAK_INGEST_URL",
         "ULAK_OTP_URL",
         "ULAK_CALLBACKS_URL",
         "ULAK_SIMULATOR_URL",
         "ULAK_SMTP_SINK",
+        "ULAK_RELAY_SOURCES",
         "ULAK_API_KEY",
         "ULAK_POSTGRES_DSN",
         "ULAK_REDIS_URL",
@@ -104,6 +153,14 @@ def test_a_service_gets_its_own_ports_and_only_loopback() -> None:
     assert "ULAK_HTTP_PORT" not in service_environment(shared, relay, PORTS)
 
 
+def test_a_signer_that_the_caller_brings_is_used() -> None:
+    brought = {"ULAK_ME_JWKS_URL": "https://id.shop.example/jwks", "ULAK_ME_JWT_ISSUER": "https://id.shop.example"}
+    shared = shared_environment(brought, FULL, ADDRESSES, PORTS, PATHS, user_token_secret="s" * 32)
+    assert "ULAK_ME_JWT_SECRET" not in shared
+    assert brought.items() <= shared.items()
+    assert shared["ULAK_ME_JWT_AUDIENCE"] == "ulak"
+
+
 def test_every_provider_is_pointed_at_the_simulator() -> None:
     endpoints = {
         "smtp": "127.0.0.1:25",
@@ -114,17 +171,26 @@ def test_every_provider_is_pointed_at_the_simulator() -> None:
         "apnsTeamId": "T",
         "fcm": "https://127.0.0.1:2",
         "fcmServiceAccountFile": "/s/account.json",
+        "webpush": "https://127.0.0.1:2/wpush/",
+        "webpushVapidKeyFile": "/s/vapid.pem",
         "twilio": "http://127.0.0.1:3",
         "twilioAccountSid": "AC",
+        "iys": "http://127.0.0.1:4",
+        "iysUsername": "user",
+        "iysPassword": "password",
+        "iysCode": "1",
+        "iysBrandCode": "2",
     }
     settings = provider_environment(endpoints, "token")
     assert settings["ULAK_SMTP_HOST"] == "127.0.0.1"
     assert settings["ULAK_SMTP_PORT"] == "25"
     assert settings["ULAK_TWILIO_AUTH_TOKEN"] == "token"
+    assert settings["ULAK_DEVICE_TRUSTED_PUSH_HOSTS"] == "127.0.0.1:2"
     assert {value for name, value in settings.items() if name.endswith("_BASE_URL")} == {
         endpoints["apns"],
         endpoints["fcm"],
         endpoints["twilio"],
+        endpoints["iys"],
     }
 
 
