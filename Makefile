@@ -6,7 +6,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml | cksum | tr ' ' '-')
 PYTEST_ARGS ?=
-WORKERS ?= 2
+# More than the two cores of a small machine: a third of their time, tests wait for servers.
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format bench lock docs clean
@@ -29,7 +30,7 @@ demo: $(STAMP) ## Run the main job end to end on an embedded stack and show what
 	@$(BIN)/ulak demo
 
 test: $(STAMP) ## Run all tests, on embedded servers
-	@$(BIN)/python -m ops.dev.servers -- $(BIN)/pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	@$(BIN)/python -m ops.dev.servers -- $(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 check: $(STAMP) ## Format, lint, types, dependency rule, unit tests
 	@$(BIN)/ruff format --check --quiet . || { echo "Some files are not formatted: make format." >&2; exit 1; }

@@ -1,4 +1,4 @@
-"""What both ingest benches need: a database and topics of their own, a key, and the service as a process."""
+"""What the ingest benches need: a database and topics of their own, a key, and the service as a process."""
 
 import asyncio
 import hashlib
@@ -7,7 +7,7 @@ import secrets
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
@@ -63,22 +63,25 @@ def item(run: str, number: int) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def ingest_stack(servers: Servers) -> AsyncIterator[Stack]:
+async def ingest_stack(
+    servers: Servers, surface: str = "general", settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Stack]:
     """Everything up for the length of the block, and gone after it."""
     kafka = KafkaSettings(bootstrap_servers=servers.kafka_bootstrap, topic_prefix=f"b{secrets.token_hex(4)}-")
     await apply(kafka, [spec for spec in declared_topics(max_partitions=2) if "requests" in spec.name])
     with scratch_database(servers.postgres_dsn) as dsn:
         async with open_pool(PostgresSettings(dsn=dsn), name="bench", size=4) as pool:
             secret = await _fill(pool)
-            with _service(dsn, kafka) as (pid, port):
+            with _service(dsn, kafka, surface, settings or {}) as (pid, port):
                 await listening(port)
                 yield Stack(port, secret, pid, pool)
 
 
 @contextmanager
-def _service(dsn: str, kafka: KafkaSettings) -> Iterator[tuple[int, int]]:
+def _service(dsn: str, kafka: KafkaSettings, surface: str, settings: Mapping[str, str]) -> Iterator[tuple[int, int]]:
     port = free_port()
     environment = os.environ | {
+        **settings,
         "ULAK_POSTGRES_DSN": dsn,
         "ULAK_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
         "ULAK_KAFKA_TOPIC_PREFIX": kafka.topic_prefix,
@@ -87,7 +90,7 @@ def _service(dsn: str, kafka: KafkaSettings) -> Iterator[tuple[int, int]]:
         "ULAK_HEALTH_PORT": str(free_port()),
         "ULAK_LOG_LEVEL": "WARNING",
     }
-    with process([sys.executable, "-m", "services.ingest", "--surface", "general"], environment) as pid:
+    with process([sys.executable, "-m", "services.ingest", "--surface", surface], environment) as pid:
         yield pid, port
 
 

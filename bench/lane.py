@@ -17,18 +17,28 @@ import orjson
 
 from bench.harness import Sample, Servers, WrongResultError, until
 from bench.scratch import scratch_database
+from shared.core.breaker import Policy
 from shared.core.identifier import new_id
 from shared.core.ports import Prepared, Sender
 from shared.core.reference import DeliveryKey
 from shared.core.sealing import KeyRing, Purpose, keyed_hash, seal
+from shared.delivery.consent import ConsentCheck
+from shared.delivery.hours import AllowedHours
+from shared.delivery.opening import Opening
+from shared.delivery.order import LaneOrder, in_turn
+from shared.delivery.pause import Pauses
 from shared.delivery.pipeline import Pipeline
+from shared.delivery.route import Routes
 from shared.delivery.store import DeliveryStore
 from shared.kafka.producer import Producer
 from shared.kafka.record import Received
 from shared.kafka.settings import KafkaSettings
 from shared.kafka.topics import apply
+from shared.postgres.control_watch import ControlWatch
 from shared.postgres.pool import Pool, open_pool
+from shared.postgres.provider import ProviderEvents
 from shared.postgres.settings import PostgresSettings
+from shared.redis_store.breaker import Breakers, BreakerScript, kept_current
 from shared.redis_store.client import open_redis
 from shared.redis_store.pacer import Pacer
 from shared.redis_store.settings import RedisSettings
@@ -85,6 +95,7 @@ class Stage:
     pool: Pool
     producer: Producer
     pacer: Pacer
+    breakers: Breakers
     load: Load
     _seeded: list[int] = field(default_factory=list)
 
@@ -127,9 +138,14 @@ class Stage:
         pipeline = Pipeline(
             self.load.lane,
             store=DeliveryStore(self.pool, self.load.lane),
+            consents=ConsentCheck(self.pool, DEFAULT_CHANNELS.spec(self.load.lane.channel), FixedRingSource(RING)),
             senders={sender.provider: sender},
-            route=lambda _row: sender.provider,
-            ring=FixedRingSource(RING),
+            routes=Routes(
+                self.load.lane, LaneOrder({"": in_turn([sender.provider])}, {"": sender.provider}), self.breakers
+            ),
+            prepare=Opening(FixedRingSource(RING)),
+            hours=AllowedHours(self.pool, self.load.lane, default_zone="Europe/Istanbul"),
+            pauses=Pauses(self.load.lane, pool=self.pool, watch=ControlWatch(self.pool), publisher=self.producer),
             pacer=self.pacer,
             publisher=self.producer,
         )
@@ -172,12 +188,18 @@ async def open_stage(servers: Servers, load: Load, *, quotas: dict[str, Quota]) 
             redis = await stack.enter_async_context(open_redis(settings))
             pacer = Pacer(TokenBuckets(redis, settings.key_prefix), quotas, workers=1, retry_sec=1.0)
 
+            policy = Policy()
+            breakers = Breakers(
+                BreakerScript(redis, settings.key_prefix, policy), policy, told=ProviderEvents(pool), retry_sec=1.0
+            )
+            await stack.enter_async_context(kept_current(breakers))
+
             async def ready() -> bool:
                 return producer.ready()
 
             await until(ready, timeout_sec=30, what="the broker's answer")
             collect_rarely()  # as the worker does
-            yield Stage(pool, producer, pacer, load)
+            yield Stage(pool, producer, pacer, breakers, load)
 
 
 def free_port() -> int:

@@ -44,7 +44,9 @@ async def counts(url: str, ca_file: Path) -> tuple[int, int]:
 
 async def limit(transport: Transport, token: ProviderToken, settings: ApnsSettings) -> Sample:
     carrier = TransportCarrier(settings.base_url, transport, token)
-    requests: Iterator[ApnsRequest] = iter([build(message, "com.example.shop") for message in prepared(LOAD)])
+    requests: Iterator[ApnsRequest] = iter(
+        [build(message, "com.example.shop", datetime.now(UTC)) for message in prepared(LOAD)]
+    )
     refused: list[int] = []
 
     async def post() -> None:

@@ -16,8 +16,11 @@ from typing import Final
 import confluent_kafka
 
 from bench.harness import Bench, Pair, Sample, Servers, WrongResultError, until
-from bench.scratch import scratch_database
-from services.relay.outbox import OutboxReader, Source
+from bench.scratch import RING, scratch_database
+from services.relay.opener import Opener
+from services.relay.ordered import OrderedReader
+from services.relay.outbox import OutboxReader
+from services.relay.publication import Publication, Ways
 from services.relay.settings import RelaySettings
 from services.relay.topics import TopicDirectory
 from shared.core.identifier import new_id
@@ -27,6 +30,7 @@ from shared.kafka.settings import KafkaSettings
 from shared.kafka.topics import apply
 from shared.postgres.pool import Pool, open_pool
 from shared.postgres.settings import PostgresSettings
+from shared.runtime.keyring import FixedRingSource
 from shared.wire.channel import MessageClass
 from shared.wire.topic import TopicSpec
 
@@ -43,15 +47,15 @@ class Stage:
     producer: Producer
     relay: RelaySettings
 
-    async def commit_rows(self) -> None:
-        """ROWS due rows, committed."""
+    async def commit_rows(self, *, ordered: bool) -> None:
+        """ROWS due rows, committed, each of its own key."""
         now = datetime.now(UTC)
         await self.pool.copy_records_to_table(
             "outbox",
             schema_name="ulak",
-            columns=("id", "message_class", "topic", "key", "payload", "headers", "available_at"),
+            columns=("id", "message_class", "topic", "key", "payload", "headers", "available_at", "ordered"),
             records=[
-                (new_id(), int(MessageClass.TX), TOPIC, str(number).encode(), PAYLOAD, {}, now)
+                (new_id(), int(MessageClass.TX), TOPIC, str(number).encode(), PAYLOAD, {}, now, ordered)
                 for number in range(ROWS)
             ],
         )
@@ -67,23 +71,33 @@ class Stage:
             client.close()
 
 
-async def figure(stage: Stage) -> Sample:
-    """Drain one class of one outbox with the relay's own defaults."""
-    await stage.commit_rows()
+async def drained(stage: Stage, *, keeps: bool = True, ordered: bool = False) -> float:
+    """Seconds to drain one class of one outbox with the relay's own defaults."""
+    await stage.commit_rows(ordered=ordered)
     before = await asyncio.to_thread(stage.written)
 
     async def topics() -> frozenset[str]:
         return frozenset({TOPIC})
 
-    reader = OutboxReader(
-        Source("bench", stage.pool),
-        MessageClass.TX,
-        publisher=stage.producer,
-        topics=TopicDirectory(topics, declared=()),
+    ways = Ways(
+        stage.producer,
+        TopicDirectory(topics, declared=()),
+        Opener(FixedRingSource(RING), clock=time.monotonic),
         index=stage.pool,
-        batch=stage.relay.batch,
-        drains=stage.relay.drains,
-        full_scan_sec=stage.relay.full_scan_sec,
+    )
+    publication = Publication("bench", MessageClass.TX, ways, keeps=keeps)
+    batch, full_scan_sec = stage.relay.batch, stage.relay.full_scan_sec
+    reader: OutboxReader | OrderedReader = (
+        OrderedReader(stage.pool, MessageClass.TX, publication, batch=batch, full_scan_sec=full_scan_sec)
+        if ordered
+        else OutboxReader(
+            stage.pool,
+            MessageClass.TX,
+            publication,
+            batch=batch,
+            drains=stage.relay.drains,
+            full_scan_sec=full_scan_sec,
+        )
     )
     started = time.perf_counter()
     while await reader.round():
@@ -93,7 +107,19 @@ async def figure(stage: Stage) -> Sample:
     written = await asyncio.to_thread(stage.written) - before
     if left or written != ROWS:
         raise WrongResultError(f"{written} messages and {left} rows left of {ROWS}")
-    return Sample(ROWS, seconds)
+    await stage.pool.execute("TRUNCATE ulak.outbox_published")
+    return seconds
+
+
+async def figure(stage: Stage) -> Sample:
+    """A source's outbox, which keeps what was published; in the note our own, which does not, and ordered rows. CPU is
+    the mean of the three.
+    """
+    kept = await drained(stage)
+    own = await drained(stage, keeps=False)
+    ordered = await drained(stage, ordered=True)
+    note = f"not kept {ROWS / own:,.0f}; ordered, a key each {ROWS / ordered:,.0f}"
+    return Sample(3 * ROWS, kept + own + ordered, value=ROWS / kept, note=note)
 
 
 async def limit(stage: Stage) -> Sample:

@@ -13,16 +13,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 import confluent_kafka
 import psycopg
 
-import shared.postgres
 from bench.harness import Bench, Pair, Sample, Servers, WrongResultError, until
-from bench.scratch import scratch_database
+from bench.scratch import RING, scratch_database
+from services.relay.opener import Opener
+from services.relay.outbox_loops import reading_loops
+from services.relay.publication import Ways
 from services.relay.settings import RelaySettings
 from services.relay.source import ForeignSource
 from services.relay.topics import TopicDirectory
@@ -30,8 +31,11 @@ from shared.kafka.producer import Producer
 from shared.kafka.record import Record
 from shared.kafka.settings import KafkaSettings
 from shared.kafka.topics import apply
+from shared.postgres import producer
 from shared.postgres.pool import Pool, open_pool
 from shared.postgres.settings import PostgresSettings
+from shared.postgres.source import SourceSpec
+from shared.runtime.keyring import FixedRingSource
 from shared.runtime.service import Stop
 from shared.wire.topic import TopicSpec
 
@@ -132,7 +136,7 @@ def shop_database(server: str) -> Iterator[str]:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}"'.encode())
         with psycopg.connect(dsn, autocommit=True) as own:
-            own.execute((Path(shared.postgres.__path__[0]) / "outbox.sql").read_bytes())
+            own.execute(producer.ddl().encode())
         try:
             yield dsn
         finally:
@@ -159,14 +163,13 @@ async def open_stage(servers: Servers) -> AsyncIterator[Pair]:
             Producer.open(kafka, name="bench") as producer,
         ):
             await until(partial(_ready, producer), timeout_sec=30, what="the broker's answer")
+            rings = FixedRingSource(RING)
+            ways = Ways(producer, TopicDirectory(topics, declared=()), Opener(rings, clock=time.monotonic), index=index)
             source = ForeignSource(
-                shop,
+                SourceSpec("shop", shop, "shop"),
                 RelaySettings(),
-                postgres=PostgresSettings(dsn=own),
-                critical=producer,
-                publisher=producer,
-                topics=TopicDirectory(topics, declared=()),
-                index=index,
+                PostgresSettings(dsn=own),
+                partial(reading_loops, settings=RelaySettings(), critical=ways, others=ways),
             )
             stop = Stop()
             running = asyncio.create_task(source.run(stop))

@@ -94,10 +94,12 @@ def openapi_documents() -> dict[str, bytes]:
     """OpenAPI of every HTTP surface, sorted, so that a change of contract shows in a diff."""
     from services.callbacks.openapi import document as callbacks
     from services.ingest.openapi import document as ingest
+    from services.me.openapi import document as me
 
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
     return {
         "openapi/ingest.json": orjson.dumps(ingest(), option=options) + b"\n",
+        "openapi/me.json": orjson.dumps(me(), option=options) + b"\n",
         "openapi/callbacks.json": orjson.dumps(callbacks(), option=options) + b"\n",
     }
 

@@ -5,16 +5,17 @@ Nothing here is shared between tests but the servers: every test has its own dat
 
 import os
 import secrets
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
-import psycopg
 import pytest
+from hypothesis import settings
 from redis.asyncio import Redis
+from xdist.remote import Producer
 
 from ops.dev.environment import SERVER_SETTINGS
 from ops.dev.servers import running
@@ -23,6 +24,20 @@ from shared.kafka.settings import KafkaSettings
 from shared.postgres.migrate import migrate
 from shared.postgres.pool import open_pool
 from shared.postgres.settings import PostgresSettings
+from tests.databases import Databases, databases_of, fill_for_producer
+from tests.schedule import FolderScheduling
+
+
+def pytest_configure() -> None:
+    # Whoever runs us in the background makes us ignore Ctrl-C, and so would every process that tests interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    settings.register_profile("any-machine", deadline=None)  # no property is about time, and machines may be slow
+    settings.load_profile("any-machine")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FolderScheduling:
+    return FolderScheduling(config, log)
 
 
 class Servers:
@@ -71,22 +86,30 @@ def kafka_bootstrap(servers: Servers) -> str:
 
 
 @pytest.fixture(scope="session")
-def template_database(postgres_server: str) -> Iterator[str]:
-    """Name of a migrated database that is copied for each test; nobody connects to it."""
-    name = f"ulak_template_{secrets.token_hex(4)}"
-    _create_database(postgres_server, name)
-    migrate(_with_database(postgres_server, name))
-    yield name
-    _drop_database(postgres_server, name)
+def databases(postgres_server: str) -> Iterator[Databases]:
+    """Of Ulak itself, with partitions from yesterday to a week ahead."""
+    with databases_of(postgres_server, migrate) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def producer_databases(postgres_server: str) -> Iterator[Databases]:
+    """Of a service that has nothing of Ulak in it but what `ulak outbox ddl` prints, run twice."""
+    with databases_of(postgres_server, fill_for_producer) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def template_database(databases: Databases) -> str:
+    """Name of a migrated database that may be copied; nobody connects to it."""
+    return databases.template
 
 
 @pytest.fixture
-def database(postgres_server: str, template_database: str) -> Iterator[str]:
-    """DSN of a fresh, migrated database with partitions from yesterday to a week ahead."""
-    name = f"ulak_test_{secrets.token_hex(6)}"
-    _create_database(postgres_server, name, template=template_database)
-    yield _with_database(postgres_server, name)
-    _drop_database(postgres_server, name)
+def database(databases: Databases) -> Iterator[str]:
+    """DSN of a migrated database that is empty, with partitions from yesterday to a week ahead."""
+    with databases.one() as dsn:
+        yield dsn
 
 
 @pytest.fixture
@@ -123,17 +146,3 @@ def key_ring() -> KeyRing:
 def now() -> datetime:
     """A present moment for tests against real tables, whose partitions are of today."""
     return datetime.now(UTC)
-
-
-def _with_database(server: str, name: str) -> str:
-    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
-
-
-def _create_database(server: str, name: str, *, template: str = "template1") -> None:
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'.encode())
-
-
-def _drop_database(server: str, name: str) -> None:
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
