@@ -17,7 +17,7 @@ from typing import Final
 
 from services.relay.deferred import DeferredReleaser
 from services.relay.email.loops import EmailConfig, ModelA, email_loops, open_model_a
-from services.relay.email.outlet import email_account
+from services.relay.email.outlet import email_account, email_providers
 from services.relay.email.settings import ModelASettings
 from services.relay.intake.loops import Book, intake_loops, link_loops, open_book
 from services.relay.intake.settings import IntakeSettings
@@ -263,7 +263,10 @@ def main() -> None:
 
     async def live(stop: Stop) -> None:
         if alone and settings.email.account is None:
-            raise OperatorError("no provider takes e-mail: set ULAK_SMTP_HOST and ULAK_SMTP_FROM_ADDRESS")
+            raise OperatorError(
+                f"no provider takes e-mail: set the ULAK_* settings of one ({', '.join(email_providers())}), "
+                "see docs/settings.md"
+            )
         await serve(settings, load_ring_source(key_ring), stop)
 
     run(live, service="relay")

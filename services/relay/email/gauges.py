@@ -24,6 +24,6 @@ class EmailGauges:
                 "email_without_provider",
                 source=self._source,
                 effect="e-mails of model A wait in their table",
-                remedy="set ULAK_SMTP_HOST and what goes with it (docs/settings.md)",
+                remedy="set the ULAK_* settings of an e-mail provider (docs/settings.md)",
             )
         return False

@@ -35,6 +35,11 @@ class Account:
         return {name: Quota(name, rate, self.settings.quota_reserve_per_second)}
 
 
+def email_providers() -> Sequence[str]:
+    """The names of all that could take e-mail, configured or not."""
+    return [name for name, provider in providers().items() if provider.channel == _CHANNEL]
+
+
 def email_account() -> Account | None:
     """The first configured provider of e-mail, as the workers choose theirs. Read in the composition root."""
     for provider in providers().values():
