@@ -10,7 +10,7 @@ PYTEST_ARGS ?=
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench lock docs clean
+.PHONY: help setup demo test check lint format bench lock docs clean
 
 help: ## Show what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -32,12 +32,14 @@ demo: $(STAMP) ## Run the main job end to end on an embedded stack and show what
 test: $(STAMP) ## Run all tests, on embedded servers
 	@$(BIN)/python -m ops.dev.servers -- $(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS)
 
-check: $(STAMP) ## Format, lint, types, dependency rule, unit tests
+check: lint ## Format, lint, types, dependency rule, unit tests
+	@$(BIN)/pytest -q -n $(WORKERS) tests/unit
+
+lint: $(STAMP) ## The same without tests
 	@$(BIN)/ruff format --check --quiet . || { echo "Some files are not formatted: make format." >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
-	@$(BIN)/pytest -q -n $(WORKERS) tests/unit
 
 format: $(STAMP) ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
