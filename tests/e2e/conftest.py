@@ -8,8 +8,9 @@ import pytest
 
 from tests.e2e.stack import Stack
 
-# The sweep looks every few seconds instead of every ten minutes, and leases of killed workers are found at once.
-IMPATIENT = {"ULAK_RELAY_SWEEP_HORIZONS_SEC": "3,10,30"}
+# The sweep looks every few seconds instead of every ten minutes. A breaker that opened because a provider was killed
+# and took long to come back is tried again after seconds, not five minutes later.
+IMPATIENT = {"ULAK_RELAY_SWEEP_HORIZONS_SEC": "3,10,30", "ULAK_BREAKER_OPEN_SEC": "2", "ULAK_BREAKER_RECOVERY_SEC": "2"}
 
 
 @pytest.fixture(scope="package")

@@ -20,7 +20,7 @@ from shared.core.outcome import (
     Throttled,
     Transient,
 )
-from shared.core.ports import Attachment, Envelope, Prepared, SenderProfile
+from shared.core.ports import Attachment, Envelope, Prepared, SenderProfile, SendWindow
 from shared.providers.email.mailgun.client import MAILGUN
 from shared.providers.email.sendgrid.client import SENDGRID
 from shared.providers.email.ses.client import SES
@@ -254,7 +254,7 @@ async def test_large_file_arrives_identical(vendor: Vendor, simulator: Simulator
     data = bytes(range(256)) * 20_000
     shared = Envelope("eml_1", attachments=(file("a.bin", "application/octet-stream", data),))
     async with opened(vendor.open(simulator)) as sender:
-        (outcome,) = await sender.send(group(shared, "ayse@example.com"), WINDOW)
+        (outcome,) = await sender.send(group(shared, "ayse@example.com"), SendWindow(deadline_sec=60.0))
     assert isinstance(outcome, Accepted), outcome
     (entry,) = await simulator.accepted(vendor.name)
     assert received(entry).files["a.bin"][0] == hashlib.sha256(data).hexdigest()
