@@ -82,7 +82,7 @@ class Lane:
 
     tiers are delays in seconds, shortest first; with `last_tier_repeats` the longest is used again until attempts or
     TTL end. send_deadline_sec bounds one send from claim to outcome; a lease is that plus `lease_margin_sec`.
-    poll_batch and the time-outs are the defaults of seed 004.
+    poll_batch is seed 004's; so is the deadline where that fits (`_deadline_sec`).
     """
 
     name: str
@@ -132,9 +132,23 @@ def duration_label(seconds: int) -> str:
 _OTP_TIERS: Final = (5, 15, 45)
 _TX_TIERS: Final = (10, 60, 600, 3600)
 _BULK_TIERS: Final = (600, 3600)
+_URGENT_SEC: Final = 5.0
+_BULK_SEC: Final = 30.0
+"""Seed 004, bulkheads: what a call may take in transactional and in marketing lanes."""
+_PATIENT_SEC: Final = 20.0
+"""Where 5 s do not fit: an SMS that is given up becomes UNKNOWN and is never sent again, and seed 001 gives each
+command of a mail's dialogue 15 s."""
 _BULK_EMAIL_SEC: Final = 660.0
 """RFC 5321 section 4.5.3.2.6: a server has 10 minutes to answer the final dot, and a mail that is given up sooner goes
 out twice. With the commands before it."""
+
+
+def _deadline_sec(channel: str, *, urgent: bool) -> float:
+    if channel == "EMAIL":
+        return _PATIENT_SEC if urgent else _BULK_EMAIL_SEC
+    if not urgent:
+        return _BULK_SEC
+    return _PATIENT_SEC if channel == "SMS" else _URGENT_SEC
 
 
 def _lane(channel: str, message_class: MessageClass, *, name: str | None = None) -> Lane:
@@ -146,7 +160,7 @@ def _lane(channel: str, message_class: MessageClass, *, name: str | None = None)
         tiers=_TX_TIERS if urgent else _BULK_TIERS,
         last_tier_repeats=urgent,
         poll_batch=100 if urgent else 1000,
-        send_deadline_sec=20.0 if urgent else _BULK_EMAIL_SEC if channel == "EMAIL" else 60.0,
+        send_deadline_sec=_deadline_sec(channel, urgent=urgent),
         lease_margin_sec=10.0 if urgent else 30.0,
         max_attempts=8,  # seed 001
     )
