@@ -51,13 +51,11 @@ async def test_a_code_passes_a_campaign_that_has_every_bulk_connection_of_the_pr
     bulk = await campaign(seeder)
 
     async def bulk_is_stuck() -> bool:
-        return (
-            await pool.fetchval(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-                "AND wait_event_type = 'Lock' AND query LIKE '%claim_deliveries%'"
-            )
-            == 2
+        waiting: int = await pool.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND wait_event_type = 'Lock' AND query LIKE '%claim_deliveries%'"
         )
+        return waiting == 2
 
     async with pool.acquire() as connection, connection.transaction():
         await connection.execute("SELECT 1 FROM ulak.deliveries WHERE message_class = 2 FOR UPDATE")
