@@ -13,6 +13,8 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
+from shared.core.sealing import KeyRing
+from shared.postgres.pool import Pool
 from shared.providers.email.mailgun.settings import MailgunSettings
 from shared.providers.email.sendgrid.settings import SendgridSettings
 from shared.providers.email.ses.settings import SesSettings
@@ -23,6 +25,8 @@ from shared.providers.push.webpush.settings import WebPushSettings
 from shared.providers.sms.netgsm.settings import NetgsmSettings
 from shared.providers.sms.twilio.settings import TwilioSettings
 from shared.providers.sms.vonage.settings import VonageSettings
+from tests.integration.delivery.mailing import Mailing, make_mailing
+from tests.integration.ledger.world import add_application, add_catalogue
 from tests.integration.plain_http import plain_client
 
 SENDER = {"from_address": "no-reply@shop.example", "from_name": "Mağaza"}
@@ -188,3 +192,14 @@ async def simulator(simulator_process: Simulator) -> AsyncIterator[Simulator]:
     yield simulator_process
     await simulator_process.forget()
     await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def application(pool: Pool) -> int:
+    await add_catalogue(pool)
+    return await add_application(pool)
+
+
+@pytest.fixture
+def mailing(pool: Pool, key_ring: KeyRing, application: int) -> Mailing:
+    return make_mailing(pool, key_ring, application)

@@ -9,7 +9,7 @@ from typing import Any
 
 from shared.content.render import Renderer
 from shared.core.email import EmailRequest
-from shared.core.outcome import Accepted, NotSent, Outcome
+from shared.core.outcome import Accepted, NotSent, Outcome, TargetGone, Transient
 from shared.core.ports import Envelope, Prepared, SendWindow
 from shared.core.reference import DeliveryKey
 from shared.core.sealing import KeyRing, Purpose, open_sealed
@@ -27,6 +27,10 @@ from shared.wire.channel import DEFAULT_CHANNELS
 from shared.wire.message import DeliveryHint, decode
 from tests.integration.delivery.world import ScriptedSender, Seeded, World, make_world
 from tests.integration.ledger.world import ask, deliveries, ledger, request
+
+ADA, BEN, CEM = "ada@example.com", "ben@example.com", "cem@example.com"
+EVERYONE = {ADA, BEN, CEM}
+GREYLISTED, NO_SUCH_USER = Transient("451 4.7.1 greylisted"), TargetGone("550 5.1.1 no such user")
 
 
 class NoFiles:
