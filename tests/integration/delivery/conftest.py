@@ -26,6 +26,7 @@ from shared.providers.sms.netgsm.settings import NetgsmSettings
 from shared.providers.sms.twilio.settings import TwilioSettings
 from shared.providers.sms.vonage.settings import VonageSettings
 from tests.integration.delivery.mailing import Mailing, make_mailing
+from tests.integration.delivery.world import ScriptedSender, World, make_world
 from tests.integration.ledger.world import add_application, add_catalogue
 from tests.integration.plain_http import plain_client
 
@@ -203,3 +204,13 @@ async def application(pool: Pool) -> int:
 @pytest.fixture
 def mailing(pool: Pool, key_ring: KeyRing, application: int) -> Mailing:
     return make_mailing(pool, key_ring, application)
+
+
+@pytest.fixture
+def world(pool: Pool, key_ring: KeyRing) -> World:
+    return make_world("sms-tx", pool, key_ring)
+
+
+@pytest.fixture
+def mail(pool: Pool, key_ring: KeyRing) -> World:
+    return make_world("email-tx", pool, key_ring, sender=ScriptedSender(provider="smtp"))
