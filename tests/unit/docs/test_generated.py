@@ -3,12 +3,11 @@
 import runpy
 from pathlib import Path
 
-import pytest
-
 DOCS = Path(__file__).parents[3] / "docs"
-DOCUMENTS: dict[str, bytes] = runpy.run_path(str(DOCS / "generate.py"))["documents"]()
 
 
-@pytest.mark.parametrize("path", sorted(DOCUMENTS))
-def test_checked_in_document_is_the_code_s(path: str) -> None:
-    assert (DOCS / path).read_bytes() == DOCUMENTS[path], "run `make docs` and commit what changed"
+def test_checked_in_documents_are_the_code_s() -> None:
+    made: dict[str, bytes] = runpy.run_path(str(DOCS / "generate.py"))["documents"]()
+    assert len(made) >= 5
+    stale = [path for path, content in made.items() if (DOCS / path).read_bytes() != content]
+    assert stale == [], "run `make docs` and commit what changed"
