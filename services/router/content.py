@@ -65,8 +65,9 @@ class Writer:
         if entry.category is not Category.MARKETING or self._public_url is None:
             return params
         ring = self._rings.ring
-        if channel.channel in notification.recipient.addresses:
-            subject = channel.targets[0].key
+        reached = channel.targets[0].key
+        if reached in {key for key, _ in notification.recipient.addresses.values()}:
+            subject = reached
         elif notification.user_id is not None:
             subject = user_subject(ring, notification.user_id)
         else:

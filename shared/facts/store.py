@@ -107,7 +107,7 @@ class FactStore:
             if spec is None:
                 continue
             if spec.address_kind in ADDRESSED:
-                address = subject.recipient.addresses.get(name)
+                address = subject.recipient.addresses.get(spec.address_kind)
                 if address is not None:
                     targets[name] = (Target(*address),)
             elif subject.user_id is not None:

@@ -7,15 +7,15 @@ from typing import Protocol
 from uuid import UUID
 
 from shared.decision.facts import Mode
-from shared.wire.channel import EMAIL, SMS
+from shared.wire.channel import AddressKind
 
 
 @dataclass(slots=True)  # not frozen, though nobody changes it: that costs a microsecond of some hundred
 class Recipient:
-    """What is known of the user: addresses unopened, by channel; device tokens are loaded with the facts."""
+    """What is known of the user: addresses unopened, by kind; device tokens are loaded with the facts."""
 
-    addresses: Mapping[str, tuple[bytes, bytes]]
-    """Channel -> (target key, sealed address)."""
+    addresses: Mapping[AddressKind, tuple[bytes, bytes]]
+    """Kind -> (target key, sealed address)."""
     zone: str | None = None
 
     @classmethod
@@ -28,11 +28,11 @@ class Recipient:
         zone: str | None,
     ) -> "Recipient":
         """From the columns of `recipients`: each address with its key, or neither."""
-        addresses: dict[str, tuple[bytes, bytes]] = {}
+        addresses: dict[AddressKind, tuple[bytes, bytes]] = {}
         if email_key is not None and email_sealed is not None:
-            addresses[EMAIL.name] = (email_key, email_sealed)
+            addresses[AddressKind.EMAIL_ADDRESS] = (email_key, email_sealed)
         if phone_key is not None and phone_sealed is not None:
-            addresses[SMS.name] = (phone_key, phone_sealed)
+            addresses[AddressKind.PHONE] = (phone_key, phone_sealed)
         return cls(addresses, zone)
 
 

@@ -31,7 +31,7 @@ from shared.redis_store.breaker import Breakers, Told
 from shared.redis_store.pacer import Pacer
 from shared.redis_store.token_bucket import Quota, TokenBuckets
 from shared.runtime.keyring import FixedRingSource
-from shared.wire.channel import DEFAULT_CHANNELS, Lane, MessageClass, Promise
+from shared.wire.channel import DEFAULT_CHANNELS, Channels, Lane, MessageClass, Promise
 from shared.wire.message import DeliveryHint, decode
 
 CONTENT = {
@@ -256,6 +256,7 @@ def make_world(
     lane: Lane | None = None,
     prepare: Preparation | None = None,
     watch: ControlWatch | None = None,
+    channels: Channels = DEFAULT_CHANNELS,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> World:
     lane = lane or DEFAULT_CHANNELS.lane(lane_name)
@@ -271,7 +272,7 @@ def make_world(
     pipeline = Pipeline(
         lane,
         store=DeliveryStore(pool, lane),
-        consents=ConsentCheck(pool, DEFAULT_CHANNELS.spec(lane.channel), FixedRingSource(ring)),
+        consents=ConsentCheck(pool, channels.spec(lane.channel), FixedRingSource(ring)),
         senders=senders if senders is not None else {scripted.provider: scripted},
         routes=Routes(lane, order or first_to_last(scripted.provider), breakers or own_breakers()),
         prepare=prepare or Opening(FixedRingSource(ring)),
