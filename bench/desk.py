@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import httpx
@@ -113,11 +114,14 @@ class Calls:
 
 
 @asynccontextmanager
-async def desk() -> AsyncIterator[Desk]:
-    """A stack that is down, in a folder of its own; whatever it is then, after the block nothing of it is left."""
+async def desk(settings: Mapping[str, str] = MappingProxyType({})) -> AsyncIterator[Desk]:
+    """A stack that is down, in a folder of its own; whatever it is then, after the block nothing of it is left.
+
+    settings: of its processes, beside the usual ones.
+    """
     folder = _new_folder()
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("ULAK_") or name in _KEPT}
-    stack = Desk(StackPaths(folder), {**inherited, "ULAK_STATE_DIR": str(folder)})
+    stack = Desk(StackPaths(folder), {**inherited, **settings, "ULAK_STATE_DIR": str(folder)})
     try:
         yield stack
     finally:
