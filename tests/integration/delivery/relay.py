@@ -1,6 +1,7 @@
 """A small SMTP relay on a real socket that says what a test wants, where the simulator would not."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,12 +24,16 @@ SILENCE = " "
 class Relay:
     """replies by verb override the usual ones; several for one verb are used in turn, the last one for good.
 
-    dialogues: the commands of each connection so far; mails: what came after DATA. close_idle ends every connection.
+    held: the reply to a verb waits for its event; END is the verb of the final dot.
+    dialogues: the commands of each connection as they came; ahead: those that came before an earlier one was answered;
+    mails: what came after DATA, dots and all.
     """
 
     offers: Sequence[str] = ("SIZE 1000000", "8BITMIME")
     replies: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    held: Mapping[str, asyncio.Event] = field(default_factory=dict)
     dialogues: list[list[str]] = field(default_factory=list)
+    ahead: list[str] = field(default_factory=list)
     mails: list[bytes] = field(default_factory=list)
     port: int = 0
     _said: dict[str, int] = field(default_factory=dict)
@@ -36,7 +41,7 @@ class Relay:
 
     @property
     def commands(self) -> list[str]:
-        """All commands in order, whichever the connection."""
+        """All commands, connection by connection."""
         return [command for dialogue in self.dialogues for command in dialogue]
 
     def reply(self, verb: str) -> str:
@@ -51,32 +56,25 @@ class Relay:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
-        dialogue: list[str] = []
-        self.dialogues.append(dialogue)
+        connection = _Connection(self, reader)
+        reading = asyncio.create_task(connection.read())
         try:
             writer.write(f"{self.reply('GREETING')}\r\n".encode())
-            while line := await reader.readline():
-                command = line.decode(errors="replace").strip()
-                dialogue.append(command)
-                verb = command.split(" ")[0].upper()
+            while (verb := await connection.arrived.get()) is not None:
+                if verb in self.held:
+                    await self.held[verb].wait()
                 reply = self.reply(verb)
                 if reply == HANG_UP:
                     return
                 if reply == SILENCE:
-                    await reader.read()
+                    await reading
                     return
                 writer.write(f"{reply}\r\n".encode())
                 if verb == "STARTTLS":
                     return  # and never shakes hands
-                if verb == "DATA" and reply.startswith("354"):
-                    self.mails.append(await reader.readuntil(b"\r\n.\r\n"))
-                    end = self.reply("END")
-                    if end == HANG_UP:
-                        return
-                    writer.write(f"{end}\r\n".encode())
-        except ConnectionError:
-            return
+                connection.answered(verb, reply)
         finally:
+            reading.cancel()
             self._open.discard(writer)
             writer.close()
 
@@ -84,7 +82,56 @@ class Relay:
         """End every connection, and wait until each is closed on our side."""
         for writer in tuple(self._open):
             writer.close()
-            await writer.wait_closed()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+class _Connection:
+    """What comes over one connection, read as it comes, however late it is answered."""
+
+    def __init__(self, relay: Relay, reader: asyncio.StreamReader) -> None:
+        self.arrived: asyncio.Queue[str | None] = asyncio.Queue()
+        """Verbs in order; None: the client has gone."""
+        self._relay = relay
+        self._reader = reader
+        self._dialogue: list[str] = []
+        self._unanswered = 0
+        self._data_answered = asyncio.Event()
+        self._content_follows = False
+        relay.dialogues.append(self._dialogue)
+
+    def answered(self, verb: str, reply: str) -> None:
+        self._unanswered -= 1
+        if verb == "DATA":
+            self._content_follows = reply.startswith("354")
+            self._data_answered.set()
+
+    async def read(self) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while line := await self._reader.readline():
+                command = line.decode(errors="replace").strip()
+                self._dialogue.append(command)
+                if self._unanswered:
+                    self._relay.ahead.append(command)
+                verb = command.split(" ")[0].upper()
+                self._has(verb)
+                if verb == "DATA":
+                    await self._data_answered.wait()
+                    self._data_answered.clear()
+                    if self._content_follows:
+                        self._relay.mails.append(await self._content())
+                        self._has("END")
+        self.arrived.put_nowait(None)
+
+    def _has(self, verb: str) -> None:
+        self._unanswered += 1
+        self.arrived.put_nowait(verb)
+
+    async def _content(self) -> bytes:
+        lines = [await self._reader.readuntil(b"\r\n")]
+        while lines[-1] != b".\r\n":
+            lines.append(await self._reader.readuntil(b"\r\n"))
+        return b"".join(lines)
 
 
 @asynccontextmanager

@@ -1,11 +1,9 @@
 """One kept SMTP connection: mail after mail, in as few round trips as the relay allows."""
 
-import asyncio
 import ssl
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 import aiosmtplib
 
@@ -23,11 +21,11 @@ DATA_END_SEC: Final = 600.0
 _GOODBYE_SEC: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What became of one mail: an outcome per recipient, in order.
 
-    stale: the connection had ended before it took anything, so that the mail may go over another one at once.
+    stale: the connection, which had carried other mail, ended before the relay had this one's content, so that the mail
+    may go over another one at once.
     """
 
     outcomes: Sequence[Outcome]
@@ -37,8 +35,9 @@ class Answer:
 class Session:
     """A connection with greeting, TLS and login behind it.
 
-    With a relay that offers PIPELINING (RFC 2920), MAIL, RCPT and DATA are one write, and may be on their way while the
-    mail before waits for its last reply. Else every command waits for its reply, and every mail for the one before.
+    With a relay that offers PIPELINING (RFC 2920), MAIL, RCPT and DATA are one write together with the content of the
+    mail before, which still waits for its last reply: a mail costs one round trip. Else every command waits for its
+    reply, and every mail for the one before.
     """
 
     def __init__(self, client: aiosmtplib.SMTP, command_timeout_sec: float) -> None:
@@ -46,10 +45,10 @@ class Session:
         assert client.transport is not None
         self._dialogue = Dialogue(client.transport)
         self._command_timeout_sec = command_timeout_sec
-        self._turn = asyncio.Lock()
+        self._carried = False
         self.used_at = time.monotonic()
         self.mails = 0
-        """How many are on their way, or wait for their turn."""
+        """How many its pool has given it."""
         self.pipelining: Final = client.supports_extension("pipelining")
         self.smtputf8: Final = client.supports_extension("smtputf8")
         self._announces_size = client.supports_extension("size")
@@ -67,6 +66,10 @@ class Session:
         """Whether it takes no more mail: given up here, or ended by the server, as it may after a while (E4)."""
         return self._dialogue.closing
 
+    def on_closing(self, then: Callable[[], None]) -> None:
+        """Call `then` when that begins."""
+        self._dialogue.on_closing = then
+
     async def deliver(self, mail: Mail, deadline: float) -> Answer:
         """One transaction: MAIL, RCPT for each recipient in order, DATA and the content once.
 
@@ -78,20 +81,20 @@ class Session:
         recipients = len(mail.recipients)
         if 0 < self.size_limit < len(mail.content):
             return Answer([too_large(len(mail.content), self.size_limit)] * recipients)
-        self.mails += 1
-        try:
-            async with self._turn:
-                found = await self._envelope(mail, deadline)
-                if found.rest is not None:
-                    await self._withdraw(found, deadline)
-                    return Answer(found.outcomes(recipients, found.rest), stale=found.stale)
-                end = self._ask(_dotted(mail.content), deadline, within_sec=DATA_END_SEC)
-                if not self.pipelining:
-                    await end.answered()
-            replies = await end.answered()
-        finally:
-            self.mails -= 1
-            self.used_at = time.monotonic()
+        carried, self._carried = self._carried, True
+        found = await self._envelope(mail, deadline)
+        if found.rest is not None:
+            await self._withdraw(found, deadline)
+            return Answer(found.outcomes(recipients, found.rest), stale=found.stale and carried)
+        if self.closing:  # the mail ahead was answered 421: this one's content stays here
+            return Answer(found.outcomes(recipients, lost(Phase.DATA, "disconnected")), stale=carried)
+        end = self._asked(dotted(mail.content), deadline, within_sec=DATA_END_SEC)
+        self._dialogue.ask(end, more=self.pipelining)
+        if self.pipelining:
+            self._dialogue.end_turn()
+        replies = await end.answered()
+        if not self.pipelining:
+            self._dialogue.end_turn()
         if not replies:
             return Answer(found.outcomes(recipients, lost(Phase.END, end.why)))
         if replies[0].code == GOODBYE:
@@ -102,11 +105,17 @@ class Session:
         """What is answered up to the go-ahead for the content, or to where the mail ends."""
         commands = envelope(mail, announces_size=self._announces_size)
         if self.pipelining:
-            commands = [b"".join(commands)]
+            asked = self._asked(b"".join(commands), deadline, replies=len(commands))
+            self._dialogue.ask_in_turn(asked)
+            return verdict(len(mail.recipients), await asked.answered(), asked.why)
         replies: list[Reply] = []
         found = Verdict({})
-        for command in commands:
-            asked = self._ask(command, deadline, replies=command.count(b"\r\n"))
+        for place, command in enumerate(commands):
+            asked = self._asked(command, deadline)
+            if place:
+                self._dialogue.ask(asked)
+            else:
+                self._dialogue.ask_in_turn(asked)
             replies += await asked.answered()
             found = verdict(len(mail.recipients), replies, asked.why)
             if found.rest is not None:
@@ -119,9 +128,12 @@ class Session:
             self.abandon()
             return
         # A relay that wants content for nobody gets none (RFC 2920 section 3.1); another is told to forget the mail.
-        asked = self._ask(b".\r\n" if found.wants_content else b"RSET\r\n", deadline)
+        asked = self._asked(b".\r\n" if found.wants_content else b"RSET\r\n", deadline)
+        self._dialogue.ask(asked)
         replies = await asked.answered()
-        if not replies or not (found.wants_content or 200 <= replies[0].code < 300):
+        if replies and (found.wants_content or 200 <= replies[0].code < 300):
+            self._dialogue.end_turn()
+        else:
             self.abandon()
 
     def abandon(self) -> None:
@@ -130,12 +142,14 @@ class Session:
 
     async def quit(self) -> None:
         """Say goodbye if that is still possible; close."""
-        await self._ask(b"QUIT\r\n", time.monotonic() + _GOODBYE_SEC).answered()
+        asked = self._asked(b"QUIT\r\n", time.monotonic() + _GOODBYE_SEC)
+        self._dialogue.ask(asked)
+        await asked.answered()
         self.abandon()
 
-    def _ask(self, commands: bytes, deadline: float, *, replies: int = 1, within_sec: float | None = None) -> Asked:
+    def _asked(self, commands: bytes, deadline: float, *, replies: int = 1, within_sec: float | None = None) -> Asked:
         limit_sec = self._command_timeout_sec if within_sec is None else within_sec
-        return self._dialogue.ask(commands, replies, within_sec=limit_sec, deadline=deadline)
+        return Asked(self._dialogue, commands, replies, within_sec=limit_sec, deadline=deadline)
 
 
 def too_large(size: int, limit: int) -> Permanent:
@@ -143,7 +157,7 @@ def too_large(size: int, limit: int) -> Permanent:
     return Permanent(f"552 5.3.4: the mail has {size} bytes and the relay takes {limit}: send a link instead")
 
 
-def _dotted(content: bytes) -> bytes:
+def dotted(content: bytes) -> bytes:
     """Content as DATA takes it, with its end (RFC 5321 section 4.5.2)."""
     doubled = content.replace(b"\r\n.", b"\r\n..")
     return (b"." if doubled.startswith(b".") else b"") + doubled + b".\r\n"
