@@ -15,9 +15,8 @@ from services.callbacks.receiver import Receiver
 from services.callbacks.settings import CallbackSettings
 from services.callbacks.store import ReceiptStore
 from shared.core.receipt import ReceiptReader
-from shared.core.sealing import Purpose, seal
 from shared.kafka.consumer import Consumer
-from shared.kafka.dead_letters import DeadLetterWriter
+from shared.kafka.dead_letters import DeadLetterWriter, sealing
 from shared.kafka.metrics import MetricsObserver
 from shared.kafka.producer import Producer
 from shared.kafka.settings import KafkaSettings
@@ -33,7 +32,6 @@ from shared.wire.topic import DELIVERY_RECEIPTS, RECEIPTS_DLQ
 
 GROUP: Final = "receipt-projector"
 _POOL_SIZE: Final = 4
-_DLQ_ROW: Final = b"receipts-dlq"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ def projector_consumer(base: Base, store: ReceiptStore, publisher: Producer) -> 
             publisher,
             dlq_topic=RECEIPTS_DLQ,
             service_version=version("ulak"),
-            seal=lambda value: seal(base.ring.ring, Purpose.RECEIPT, _DLQ_ROW, value),
+            seal=sealing(RECEIPTS_DLQ, base.ring),
             observer=observer,
         ),
         batch_size=base.settings.projector_batch,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any
 
 from redis.exceptions import RedisError
 
@@ -24,10 +24,9 @@ from services.router.requests import RequestHandler
 from services.router.settings import RouterSettings
 from services.router.store import RouterStore
 from shared.content.render import Renderer
-from shared.core.sealing import Purpose, seal
 from shared.facts.store import FactStore
 from shared.kafka.consumer import Consumer
-from shared.kafka.dead_letters import DeadLetterWriter
+from shared.kafka.dead_letters import DeadLetterWriter, sealing
 from shared.kafka.metrics import MetricsObserver
 from shared.kafka.producer import Producer
 from shared.kafka.settings import KafkaSettings
@@ -47,9 +46,6 @@ from shared.runtime.settings import HealthSettings, LinkSettings, LocaleSettings
 from shared.wire.channel import DEFAULT_CHANNELS, MessageClass
 from shared.wire.message import RequestHint, decode
 from shared.wire.topic import REQUEST_CLASSES, ROUTER_DLQ, notification_requests
-
-DLQ_ROW: Final = ROUTER_DLQ.encode()
-"""The row that dead letters of events are sealed for: they have no id of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +200,7 @@ async def _events(stack: AsyncExitStack, shared: Shared) -> Consumer[Any]:
             producer,
             dlq_topic=ROUTER_DLQ,
             service_version=version("ulak"),
-            seal=lambda value: seal(ring_source.ring, Purpose.OUTBOX, DLQ_ROW, value),
+            seal=sealing(ROUTER_DLQ, ring_source),
             observer=observer,
         ),
         batch_size=settings.router.batch_size,

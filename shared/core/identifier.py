@@ -18,6 +18,7 @@ DEVICE: Final = "dev"
 IMPORT: Final = "imp"
 SUPPRESSION: Final = "sup"
 AUDIT: Final = "aud"
+REPLAY: Final = "rpl"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _VARIANT: Final = {f"{digit:x}": "89ab"[digit & 0x3] for digit in range(16)}
 

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from shared.core.sealing import KeyRing, Purpose, open_sealed, seal
 from shared.kafka.error import PublishError
 from shared.kafka.metrics import MetricsObserver
 from shared.kafka.observer import KafkaObserver
 from shared.kafka.record import Publisher, Record
+from shared.runtime.keyring import RingSource
 from shared.runtime.logs import get_logger
+from shared.wire.topic import RECEIPTS_DLQ, ROUTER_DLQ
 
 _log = get_logger(__name__)
 
@@ -25,6 +28,8 @@ HEADER_SEALED: Final = "ulak-dlq-sealed"
 HEADER_VALUE: Final = "ulak-dlq-value"
 """`null` where the original value was null (a dead letter's own value is then empty), `dropped` where it was too large
 for the dead-letter topic: then only the original topic still has it."""
+SEALED_AS: Final = {ROUTER_DLQ: Purpose.OUTBOX, RECEIPTS_DLQ: Purpose.RECEIPT}
+"""Topics whose values hold personal data, and what they are sealed as, for the row of the topic's name."""
 _PREFIX: Final = "ulak-dlq-"
 _MESSAGE_LIMIT: Final = 1_000
 
@@ -70,6 +75,24 @@ def dead_letter_headers(letter: DeadLetter, service_version: str) -> list[tuple[
 
 def _count(text: bytes) -> int:
     return int(text) if text.isdigit() else 0
+
+
+def sealing(dlq_topic: str, rings: RingSource) -> Callable[[bytes], bytes]:
+    """How values of one of SEALED_AS are sealed, with whatever key is the active one then."""
+    return lambda value: seal(rings.ring, SEALED_AS[dlq_topic], dlq_topic.encode(), value)
+
+
+def open_value(dlq_topic: str, ring: KeyRing, sealed: bytes) -> bytes:
+    """What `sealing` sealed. SealError if it stays shut."""
+    return open_sealed(ring, SEALED_AS[dlq_topic], dlq_topic.encode(), sealed)
+
+
+def kept_headers(headers: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
+    """Those with which a dead letter's message goes back to where it was meant for: its own, and of ours what counts
+    on, so that its attempts add up should it fail again.
+    """
+    counting = {HEADER_ATTEMPTS, HEADER_FIRST_SEEN}
+    return [(name, value) for name, value in headers.items() if not name.startswith(_PREFIX) or name in counting]
 
 
 class DeadLetterWriter:

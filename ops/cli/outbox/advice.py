@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from ops.cli.outbox.text import moment
+from ops.cli.text import moment
 from shared.core.lifecycle import Reason
 
 NOTHING: Final = "Nothing to do."

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ops.cli.outbox.text import COUNTED_AT_MOST
+from ops.cli.text import COUNTED_AT_MOST
 from shared.core.identifier import EMAIL, public_id
 from shared.postgres.pool import Connection
 from shared.postgres.query import load_queries

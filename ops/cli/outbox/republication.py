@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from ops.cli.age import Moment
 from ops.cli.outbox.cloud_event import attributes, payload_of
-from ops.cli.outbox.option import Moment
 from ops.cli.outbox.source import look
 from shared.core.sealing import KeyRing
 from shared.postgres.pool import Connection

@@ -9,12 +9,13 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from ops.cli.age import Moment
 from ops.cli.errors import CommandError
-from ops.cli.outbox.option import JsonOption, Moment, SourceOption, YesOption
+from ops.cli.outbox.option import JsonOption, SourceOption, YesOption
 from ops.cli.outbox.republication import Republished, Wanted, republish_events
 from ops.cli.outbox.ring import local_ring
 from ops.cli.outbox.source import Answers, ask_each, databases
-from ops.cli.outbox.text import moment, number
+from ops.cli.text import moment, number
 from shared.postgres.pool import Connection
 from shared.postgres.settings import PostgresSettings
 

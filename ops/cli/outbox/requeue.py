@@ -8,8 +8,9 @@ from uuid import UUID
 
 import typer
 
+from ops.cli.age import Moment
 from ops.cli.errors import CommandError
-from ops.cli.outbox.option import JsonOption, Moment, SourceOption, YesOption
+from ops.cli.outbox.option import JsonOption, SourceOption, YesOption
 from ops.cli.outbox.requeue_email import EmailRequeue
 from ops.cli.outbox.requeue_event import requeue_events
 from ops.cli.outbox.selection import Selection

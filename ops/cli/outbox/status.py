@@ -13,7 +13,7 @@ import typer
 from ops.cli.outbox.ledger_email import look_at_ledger
 from ops.cli.outbox.option import JsonOption, SourceOption
 from ops.cli.outbox.source import CLASSES, ask_each, databases, looking
-from ops.cli.outbox.text import COUNTED_AT_MOST, count, moment, span
+from ops.cli.text import COUNTED_AT_MOST, count, moment, span
 from shared.core.identifier import EMAIL, public_id
 from shared.postgres.pool import Connection
 from shared.postgres.producer import installed_version

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from ops.cli.outbox.text import number
+from ops.cli.text import number
 
 _SAMPLE: Final = 10
 _REFUSED_SAMPLE: Final = 3

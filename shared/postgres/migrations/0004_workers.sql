@@ -129,6 +129,8 @@ ALTER TABLE ulak.dead_letters
     ADD COLUMN dlq_offset    BIGINT,
     ADD COLUMN run_id        UUID,                    -- the replay that ended it
     ADD COLUMN ended_by      VARCHAR(128);            -- who ended it: replayed, refused, closed or purged
+CREATE INDEX dead_letters_notification ON ulak.dead_letters (notification_id) WHERE notification_id IS NOT NULL;
+CREATE INDEX dead_letters_fingerprint ON ulak.dead_letters (fingerprint);
 CREATE INDEX dead_letters_state ON ulak.dead_letters (topic, state, first_seen, fingerprint);
 
 -- How far the dead-letter topics have been read into the table above.
@@ -149,6 +151,8 @@ CREATE TABLE ulak.replay_runs (
     started_by      VARCHAR(128) NOT NULL,
     started_at      TIMESTAMPTZ NOT NULL,             -- letters of later are not its business
     ended_at        TIMESTAMPTZ,
-    counts          JSONB NOT NULL DEFAULT '{}'       -- what became of letters -> how many
+    counts          JSONB NOT NULL DEFAULT '{}',      -- what became of letters -> how many
+    reached_at      TIMESTAMPTZ,                      -- first_seen and fingerprint of the last letter it has dealt with,
+    reached         BYTEA                             -- so that a run which was broken off goes on behind it
 );
 CREATE INDEX replay_runs_open ON ulak.replay_runs (topic, started_at) WHERE ended_at IS NULL;

@@ -12,9 +12,8 @@ import confluent_kafka
 import orjson
 import pytest
 
-from services.router.__main__ import DLQ_ROW
-from shared.core.sealing import KeyRing, Purpose, open_sealed
-from shared.kafka.dead_letters import HEADER_ERROR_CLASS, HEADER_SEALED
+from shared.core.sealing import KeyRing
+from shared.kafka.dead_letters import HEADER_ERROR_CLASS, HEADER_SEALED, open_value
 from shared.kafka.producer import Producer
 from shared.kafka.record import Record
 from shared.kafka.settings import KafkaSettings
@@ -116,7 +115,7 @@ async def test_requests_events_and_poison(
     letter_headers = dict(letter.headers() or [])
     assert letter_headers[HEADER_ERROR_CLASS] == b"MalformedMessageError"
     assert letter_headers[HEADER_SEALED] == b"1"
-    assert open_sealed(key_ring, Purpose.OUTBOX, DLQ_ROW, letter.value() or b"") == poison
+    assert open_value(ROUTER_DLQ, key_ring, letter.value() or b"") == poison
 
 
 async def test_kill_loses_nothing(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ops.cli.outbox.text import COUNTED_AT_MOST, count, number, span
+from ops.cli.text import COUNTED_AT_MOST, count, number, span
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""`replay`: dead letters, looked at, sent on their way again, and ended."""
