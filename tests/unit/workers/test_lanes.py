@@ -1,12 +1,17 @@
 """Which lanes a process serves, which provider a delivery goes to, which quotas hold."""
 
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from pydantic import ValidationError
 
-from services.workers.lanes import STRATEGIES, Configured, chosen_lanes, quotas
+from services.workers import __main__ as main_module
+from services.workers import lanes as lanes_module
+from services.workers.lanes import STRATEGIES, Configured, chosen_lanes, open_lane, quotas
 from services.workers.push.strategy import PUSH
 from services.workers.settings import WorkerSettings
 from services.workers.sms.strategy import SMS
@@ -93,4 +98,98 @@ def test_quotas_are_those_of_the_contracts() -> None:
     assert {name: (quota.per_second, quota.reserve_per_second) for name, quota in found.items()} == {
         "twilio": (500, 150),
         "fcm": (10_000, 0),
+    }
+
+
+LANES = DEFAULT_CHANNELS.lanes
+
+
+def test_no_topic_belongs_to_two_lanes() -> None:
+    topics = [topic for lane in LANES for topic in (lane.topic, *lane.retry_topics, lane.dlq_topic)]
+    assert len(set(topics)) == len(topics)
+
+
+@pytest.mark.parametrize(
+    ("name", "poll_batch", "deadline_sec", "tiers"),
+    [
+        pytest.param("otp-sms", 100, 7, (5, 15, 45), id="otp-sms"),
+        pytest.param("sms-tx", 100, 20, (10, 60, 600, 3600), id="sms-tx"),
+        pytest.param("sms-bulk", 1000, 30, (600, 3600), id="sms-bulk"),
+        pytest.param("push-critical", 100, 5, (10, 60, 600, 3600), id="push-critical"),
+        pytest.param("push-tx", 100, 5, (10, 60, 600, 3600), id="push-tx"),
+        pytest.param("push-bulk", 1000, 30, (600, 3600), id="push-bulk"),
+        pytest.param("email-critical", 100, 20, (10, 60, 600, 3600), id="email-critical"),
+        pytest.param("email-tx", 100, 20, (10, 60, 600, 3600), id="email-tx"),
+        pytest.param("email-bulk", 1000, 660, (600, 3600), id="email-bulk"),
+        pytest.param("email-low", 1000, 660, (600, 3600), id="email-low"),
+    ],
+)
+def test_numbers_of_each_lane(name: str, poll_batch: int, deadline_sec: float, tiers: tuple[int, ...]) -> None:
+    lane = DEFAULT_CHANNELS.lane(name)
+    assert (lane.poll_batch, lane.send_deadline_sec, lane.tiers) == (poll_batch, deadline_sec, tiers)
+    assert lane.lease_sec > lane.send_deadline_sec
+
+
+def test_the_table_has_every_lane() -> None:
+    (table,) = (mark for mark in test_numbers_of_each_lane.pytestmark if mark.name == "parametrize")  # type: ignore[attr-defined]
+    assert {case.id for case in table.args[1]} == {lane.name for lane in LANES}
+
+
+class _Opened:
+    """Stands for a sender; remembers nothing, as nothing is sent."""
+
+    provider = "acme"
+    concurrency = 5
+
+
+async def test_each_lane_has_consumers_groups_and_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, Any]] = []
+    opened: list[str] = []
+
+    def consumer(_settings: object, **arguments: Any) -> object:
+        made.append(arguments)
+        return object()
+
+    @asynccontextmanager
+    async def connect(_settings: object) -> AsyncIterator[Any]:
+        opened.append("acme")
+        yield _Opened()
+
+    monkeypatch.setattr(lanes_module, "Consumer", consumer)
+    acme: Any = replace(TWILIO, name="acme", open=connect)
+    stand_in: Any = MagicMock(settings=WorkerSettings(), shares=None, channels=DEFAULT_CHANNELS)
+    names = ("otp-sms", "sms-tx", "sms-bulk")
+    async with AsyncExitStack() as stack:
+        for name in names:
+            lane = DEFAULT_CHANNELS.lane(name)
+            entry = Configured(acme, TwilioSettings())
+            await open_lane(lane, SMS, stand_in, MagicMock(), [entry], stack)
+    assert len(opened) == len(names)
+    groups = [arguments["group"] for arguments in made]
+    assert len(set(groups)) == len(groups) == sum(1 + len(DEFAULT_CHANNELS.lane(name).tiers) for name in names)
+    for arguments in made:
+        assert arguments["group"] == f"workers-{arguments['topics'][0]}"
+    assert {
+        arguments["topics"][0]: arguments["batch_size"] for arguments in made if "retry" not in arguments["group"]
+    } == {
+        "otp-sms": 100,
+        "sms-tx": 100,
+        "sms-bulk": 1000,
+    }
+
+
+async def test_each_class_has_database_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    @asynccontextmanager
+    async def pool(_settings: object, *, name: str, size: int) -> AsyncIterator[str]:
+        yield f"{name}, {size} connections"
+
+    monkeypatch.setattr(main_module, "open_pool", pool)
+    monkeypatch.setenv("ULAK_POSTGRES_DSN", "postgresql://nowhere/ulak")
+    async with AsyncExitStack() as stack:
+        pools: Any = await main_module._open_pools(LANES, WorkerSettings(pool_size=3), stack)
+    assert {lane.message_class.label: pools[lane.name] for lane in LANES} == {
+        "critical": "workers critical, 3 connections",
+        "tx": "workers tx, 3 connections",
+        "bulk": "workers bulk, 3 connections",
+        "low": "workers bulk, 3 connections",
     }
