@@ -39,6 +39,7 @@ from shared.providers.sms.twilio.client import TWILIO
 from shared.providers.sms.vonage.client import VONAGE
 from shared.wire.channel import MessageClass
 from tests.integration.delivery.conftest import Simulator
+from tests.integration.plain_http import plain_client
 
 WINDOW = SendWindow(deadline_sec=5.0)
 SHORT = SendWindow(deadline_sec=0.5)
@@ -435,6 +436,24 @@ async def test_fcm_refusals_P8(token: str, expected: Outcome, simulator: Simulat
     async with opened(FCM.open(simulator.fcm())) as sender:
         (outcome,) = await sender.send([prepared("ANDROID", address=token)], WINDOW)
     assert outcome == expected
+
+
+async def test_three_of_501_fail_and_they_alone_are_not_accepted_P9(simulator: Simulator) -> None:
+    """One request a token, over places that are bounded: no batch to cut, and none is empty."""
+    failing = {17, 250, 500}
+    batch = [
+        prepared("ANDROID", address="unavailable-1" if number in failing else f"token-{number}")
+        for number in range(501)
+    ]
+    async with opened(FCM.open(simulator.fcm(concurrency=20))) as sender:
+        assert sender.concurrency == 20
+        assert list(await sender.send([], WINDOW)) == []
+        outcomes = await sender.send(batch, SendWindow(60.0))
+    assert {number for number, outcome in enumerate(outcomes) if not isinstance(outcome, Accepted)} == failing
+    assert {outcomes[number] for number in failing} == {Transient("UNAVAILABLE")}
+    async with plain_client(trust_env=False) as client:
+        stats = (await client.get(f"{simulator.url}/_sim/stats")).raise_for_status().json()["providers"]["fcm"]
+    assert (stats["calls"], stats["accepted"]) == (501, 498)
 
 
 async def test_fcm_access_token_is_refreshed_once_when_refused(simulator: Simulator) -> None:
