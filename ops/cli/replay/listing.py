@@ -200,7 +200,12 @@ def letter_body(letter: Letter) -> dict[str, Any]:
 
 def _print_summaries(found: Sequence[TopicSummary], problem: str | None, *, as_json: bool) -> None:
     if as_json:
-        topics = [{"topic": each.topic, **each.counts, "oldest": each.oldest, "newest": each.newest} for each in found]
+        topics = [
+            {"topic": each.topic}
+            | {str(kind): count for kind, count in each.counts.items()}
+            | {"oldest": each.oldest, "newest": each.newest}
+            for each in found
+        ]
         typer.echo(orjson.dumps({"topics": topics, "problem": problem}, option=orjson.OPT_INDENT_2))
         return
     if problem is not None:

@@ -70,12 +70,12 @@ SELECT $1, r.partition, r.next_offset FROM unnest($2::int[], $3::bigint[]) AS r(
 -- A message of a request whose decision has its own letters is theirs. One that was written twice is one letter.
 INSERT INTO ulak.dead_letters
        (topic, fingerprint, notification_id, error_class, detail, first_seen, last_seen, origin_topic, dlq_partition, dlq_offset)
-SELECT $1, p.fingerprint, p.notification_id, p.error_class, p.detail, p.first_seen, $2, p.origin_topic, p.partition, p.offset_
+SELECT $1::text, p.fingerprint, p.notification_id, p.error_class, p.detail, p.first_seen, $2, p.origin_topic, p.partition, p.offset_
   FROM unnest($3::bytea[], $4::uuid[], $5::text[], $6::text[], $7::timestamptz[], $8::text[], $9::int[], $10::bigint[])
        AS p(fingerprint, notification_id, error_class, detail, first_seen, origin_topic, partition, offset_)
  WHERE p.notification_id IS NULL OR NOT EXISTS (
        SELECT FROM ulak.dead_letters l
-        WHERE l.notification_id = p.notification_id AND l.topic = $1 AND l.origin_topic IS NULL)
+        WHERE l.notification_id = p.notification_id AND l.topic = $1::text AND l.origin_topic IS NULL)
  ORDER BY p.fingerprint
     ON CONFLICT (topic, fingerprint) DO NOTHING
 
