@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 from pydantic import SecretStr
 from redis.asyncio import Redis
 
@@ -106,13 +107,25 @@ async def arrived(simulator: Simulator, *providers: str) -> dict[str, int]:
     return {name: len(await simulator.accepted(name)) for name in providers}
 
 
+def metric(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+def switches(phase: str) -> float:
+    return metric("ulak_provider_switches_total", account="sendgrid", message_class="tx", phase=phase)
+
+
 async def test_second_takes_over_and_the_first_comes_back_gradually(
     mails: World, simulator: Simulator, pool: Pool, clock: Clock
 ) -> None:
+    opened, around = switches("open"), metric("ulak_routed_around_total", lane="email-tx", provider="mailgun")
+    closed = switches("closed")
     await simulator.fault("sendgrid", status=503)
     first = await seeded(mails, 10)
     await mails.work(*first)
     assert await statuses(mails, first) == {("PENDING", 1, "sendgrid"): 10}
+    assert switches("open") == opened + 1
+    assert metric("ulak_breaker_phase", account="sendgrid", message_class="tx") == 2
 
     clock.moves(15)  # past the first tier
     await again(mails, first)
@@ -121,6 +134,7 @@ async def test_second_takes_over_and_the_first_comes_back_gradually(
     detail = await pool.fetchval("SELECT detail FROM ulak.delivery_log WHERE kind = 'route' LIMIT 1")
     assert detail.startswith("mailgun instead of sendgrid: breaker open since ")
     assert "10 failures in a row, the last: 503" in detail
+    assert metric("ulak_routed_around_total", lane="email-tx", provider="mailgun") == around + 10
 
     await simulator.forget()
     clock.moves(300)
@@ -146,6 +160,8 @@ async def test_second_takes_over_and_the_first_comes_back_gradually(
         ("sendgrid", "open", "half_open", None),
         ("sendgrid", "half_open", "closed", None),
     ]
+    assert switches("closed") == closed + 1
+    assert metric("ulak_breaker_phase", account="sendgrid", message_class="tx") == 0
 
 
 async def test_all_down_waits_with_its_reason_and_nothing_is_lost(
