@@ -107,11 +107,13 @@ class Backlog:
         await self.producer.publish(records)
 
     async def kept(self) -> None:
-        """Keep the outbox full until cancelled: the relay is the quickest of the steps."""
+        """Keep the quick steps full until cancelled: the relay's outbox, and the router's topic."""
         while True:
-            waiting = await self.pool.fetchval("SELECT count(*) FROM ulak.outbox WHERE message_class = 2")
-            if waiting < MESSAGES:
+            waiting = await self.levels()
+            if waiting.relay < MESSAGES:
                 await self.add_outbox(_TOP_UP)
+            if waiting.router < MESSAGES:
+                await self.producer.publish([_request(id_) for id_ in await self._accepted(_TOP_UP)])
             await asyncio.sleep(0.5)
 
     async def add_outbox(self, count: int) -> None:

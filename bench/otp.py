@@ -46,7 +46,7 @@ _CONTRACTS: Final = {
     "ULAK_TWILIO_QUOTA_PER_SECOND": "250",
     "ULAK_TWILIO_QUOTA_RESERVE_PER_SECOND": "150",
 }
-"""So that the campaign queues with us, and not in the simulator, whose one process answers codes, too."""
+"""So that the campaign queues with us, and not in the simulator, for whose process two cores are few."""
 _WARM_UP: Final = 50
 _FIRST_PHONE: Final = 905_320_000_000
 _OPEN_CODES: Final = """
