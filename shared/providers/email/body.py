@@ -7,13 +7,13 @@ the signature as well.
 import binascii
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final
 
 from shared.core.ports import Attachment
 from shared.providers.email.header import InvalidMailError, parameter
 
-_LINE_END: Final = re.compile(rb"\r\n|\r|\n")
-_CONTROL: Final = re.compile(rb"[^\t\r\n\x20-\x7e]")
+_PLAIN: Final = b"\t\r\n" + bytes(range(0x20, 0x7F))
 _FROM: Final = re.compile(rb"^From ", re.MULTILINE)
 """Mailboxes in mbox form change such a line to `>From ` (RFC 4155)."""
 _LONGEST_LINE: Final = 78
@@ -54,28 +54,36 @@ def body(content: Mapping[str, str], attachments: Sequence[Attachment], files: S
 
 def _text(subtype: str, text: str) -> bytes:
     encoding, encoded = _transfer_encoded(text)
+    return _text_head(subtype, encoding) + encoded
+
+
+@cache
+def _text_head(subtype: str, encoding: str) -> bytes:
     head = f"Content-Type: text/{subtype}; charset=utf-8\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n"
-    return head.encode("ascii") + encoded
+    return head.encode("ascii")
 
 
 def _transfer_encoded(text: str) -> tuple[str, bytes]:
-    raw = _LINE_END.sub(b"\r\n", text.encode())
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    raw = text.encode().replace(b"\n", b"\r\n")
     if _is_plain(raw):
         return "7bit", raw
     if 6 * len(raw.translate(None, _ASCII)) > len(raw):  # from here on base64 is the shorter one
         return "base64", _base64(raw)
-    return "quoted-printable", _FROM.sub(b"From=20", binascii.b2a_qp(raw))
+    encoded = binascii.b2a_qp(raw)
+    return "quoted-printable", _FROM.sub(b"From=20", encoded) if b"From " in encoded else encoded
 
 
 def _is_plain(raw: bytes) -> bool:
     """Whether text may go as it is. Blanks at the end of lines do not survive every relay."""
     return (
-        _CONTROL.search(raw) is None
+        not raw.translate(None, _PLAIN)
         and max(map(len, raw.split(b"\r\n"))) <= _LONGEST_LINE
         and b" \r\n" not in raw
         and b"\t\r\n" not in raw
         and not raw.endswith((b" ", b"\t"))
-        and _FROM.search(raw) is None
+        and (b"From " not in raw or _FROM.search(raw) is None)
         and _BOUNDARY_MARK not in raw
     )
 
@@ -109,9 +117,13 @@ def _base64(data: bytes) -> bytes:
 
 
 def _multipart(subtype: str, entities: Sequence[bytes], parameters: str = "") -> bytes:
-    boundary = _BOUNDARY_MARK + subtype.encode("ascii")
-    head = f'Content-Type: multipart/{subtype}{parameters};\r\n boundary="{boundary.decode()}"\r\n\r\n'
-    begin = b"--" + boundary + b"\r\n"
-    return b"".join(
-        (head.encode("ascii"), *(begin + entity + b"\r\n" for entity in entities), b"--", boundary, b"--\r\n")
-    )
+    head, begin, end = _multipart_frame(subtype, parameters)
+    return b"".join((head, *(piece for entity in entities for piece in (begin, entity, b"\r\n")), end))
+
+
+@cache
+def _multipart_frame(subtype: str, parameters: str) -> tuple[bytes, bytes, bytes]:
+    """What stands before all entities, before each, and after all."""
+    boundary = (_BOUNDARY_MARK + subtype.encode("ascii")).decode()
+    head = f'Content-Type: multipart/{subtype}{parameters};\r\n boundary="{boundary}"\r\n\r\n'
+    return head.encode("ascii"), f"--{boundary}\r\n".encode("ascii"), f"--{boundary}--\r\n".encode("ascii")

@@ -22,7 +22,7 @@ _LARGE_BYTES: Final = 262_144
 """From this size of files on, a mail is made in a thread: encoding and signing 10 MB takes 0.3 s."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, though nobody changes it: as Mail
 class Letter:
     """One mail on its way, with what it was made of."""
 

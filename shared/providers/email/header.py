@@ -5,7 +5,8 @@ The standard library's policies are not used to write them: docs/adr/0006.
 
 import base64
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import AnyStr, Final
 
 from shared.core.address import InvalidAddressError, parse_email
@@ -158,23 +159,29 @@ def _encoded_words(text: str, first_room: int) -> list[str]:
 
     first_room: what the first word may take, more than any one character needs.
     """
-    raw = text.encode()
-    if sum(len(_Q[byte]) for byte in raw) <= -(-len(raw) // 3) * 4:
-        characters = ["".join(_Q[byte] for byte in character.encode()) for character in text]
+    characters = [_q(character) for character in text]
+    if sum(map(len, characters)) <= -(-len(text.encode()) // 3) * 4:
         return [f"=?utf-8?q?{piece}?=" for piece in _packed(characters, first_room - _FRAME, _WORD - _FRAME)]
     pieces = _packed([character.encode() for character in text], *(_base64_room(n) for n in (first_room, _WORD)))
     return [f"=?utf-8?b?{base64.b64encode(piece).decode('ascii')}?=" for piece in pieces]
+
+
+@lru_cache(maxsize=1024)
+def _q(character: str) -> str:
+    return "".join(_Q[byte] for byte in character.encode())
 
 
 def _base64_room(room: int) -> int:
     return (room - _FRAME) // 4 * 3
 
 
-def _packed(units: Iterable[AnyStr], first: int, rest: int) -> list[AnyStr]:
+def _packed(units: Sequence[AnyStr], first: int, rest: int) -> list[AnyStr]:
     """Units joined into as few pieces as their order allows, the first of at most `first`, the others of `rest`.
 
     A unit that is longer than that stands alone.
     """
+    if units and sum(map(len, units)) <= first:
+        return [units[0][:0].join(units)]
     pieces: list[list[AnyStr]] = []
     length, room = 0, first
     for unit in units:

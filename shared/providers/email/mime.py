@@ -28,7 +28,7 @@ from shared.wire.channel import MessageClass
 REFERENCE_HEADER: Final = "X-Ulak-Reference"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, though nobody changes it: one is made for every message
 class Mail:
     """What goes on the wire. sender '' is the null return path.
 
@@ -75,7 +75,7 @@ def build(
         lines.append(mailboxes_field("Cc", cc, utf8=utf8))
     lines += (
         text_field("Subject", first.content["subject"]),
-        token_field("Date", format_datetime(now)),
+        _date_field(now.replace(microsecond=0)),
         *(token_field(name, value) for name, value in own_fields(first, sender.from_address)),
     )
     if wants_no_reply(first):
@@ -126,6 +126,12 @@ def _shown(messages: Sequence[Prepared], recipients: Sequence[str]) -> tuple[Sho
 def wire_mailbox(mailbox: Mailbox) -> tuple[str, str]:
     """Its display name, and its address as it travels; InvalidMailError."""
     return mailbox.name, wire_address(mailbox.address.text)
+
+
+@lru_cache(maxsize=2)
+def _date_field(now: datetime) -> bytes:
+    """The same for all mails of a second."""
+    return token_field("Date", format_datetime(now))
 
 
 @lru_cache(maxsize=256)
