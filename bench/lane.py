@@ -92,6 +92,7 @@ def prepared(load: Load) -> list[Prepared]:
 class Stage:
     """One lane over real servers."""
 
+    kafka: KafkaSettings
     pool: Pool
     producer: Producer
     pacer: Pacer
@@ -132,10 +133,9 @@ class Stage:
         await self.pool.execute("ANALYZE ulak.deliveries, ulak.notifications, ulak.contents")
         return hints
 
-    async def work(self, sender: Sender, distinct: Callable[[], Awaitable[tuple[int, int]]]) -> Sample:
-        """All hints through the pipeline in polls of the lane's size; every one SENT, and at the sink exactly once."""
-        hints = await self.seed()
-        pipeline = Pipeline(
+    def pipeline(self, sender: Sender) -> Pipeline:
+        """The lane's, with this as its only provider."""
+        return Pipeline(
             self.load.lane,
             store=DeliveryStore(self.pool, self.load.lane),
             consents=ConsentCheck(self.pool, DEFAULT_CHANNELS.spec(self.load.lane.channel), FixedRingSource(RING)),
@@ -149,7 +149,16 @@ class Stage:
             pacer=self.pacer,
             publisher=self.producer,
         )
-        batches = iter(_polls(hints, self.load.lane))
+
+    async def empty(self) -> None:
+        """Without what was seeded and what became of it."""
+        await self.pool.execute("TRUNCATE ulak.notifications, ulak.deliveries, ulak.contents, ulak.delivery_log")
+
+    async def work(self, sender: Sender, distinct: Callable[[], Awaitable[tuple[int, int]]]) -> Sample:
+        """All hints through the pipeline in polls of the lane's size; every one SENT, and at the sink exactly once."""
+        hints = await self.seed()
+        pipeline = self.pipeline(sender)
+        batches = iter(polls(hints, self.load.lane))
 
         async def consume() -> None:
             for batch in batches:
@@ -162,13 +171,14 @@ class Stage:
         sent = await self.pool.fetchval("SELECT count(*) FROM ulak.deliveries WHERE status = 'SENT'")
         after = await distinct()
         arrived = (after[0] - before[0], after[1] - before[1])
-        await self.pool.execute("TRUNCATE ulak.notifications, ulak.deliveries, ulak.contents, ulak.delivery_log")
+        await self.empty()
         if sent != len(hints) or arrived != (len(hints), len(hints)):
             raise WrongResultError(f"{sent} sent, {arrived} arrived (all, different) of {len(hints)}")
         return Sample(len(hints), seconds)
 
 
-def _polls(hints: Sequence[DeliveryHint], lane: Lane) -> list[list[Received[DeliveryHint]]]:
+def polls(hints: Sequence[DeliveryHint], lane: Lane) -> list[list[Received[DeliveryHint]]]:
+    """Hints as a consumer would hand them over, a poll each."""
     now = datetime.now(UTC)
     received = [Received(hint, lane.topic, 0, offset, b"user", {}, now) for offset, hint in enumerate(hints)]
     return [received[start : start + lane.poll_batch] for start in range(0, len(received), lane.poll_batch)]
@@ -199,7 +209,7 @@ async def open_stage(servers: Servers, load: Load, *, quotas: dict[str, Quota]) 
 
             await until(ready, timeout_sec=30, what="the broker's answer")
             collect_rarely()  # as the worker does
-            yield Stage(pool, producer, pacer, breakers, load)
+            yield Stage(kafka, pool, producer, pacer, breakers, load)
 
 
 def free_port() -> int:

@@ -116,7 +116,8 @@ def _logged(entry: LogRecord, target: str | None, phrases: Phrases) -> Step:
         case "duplicate":
             text = phrases.duplicate.format(result=entry.result)
         case "operator":
-            text = phrases.asked.format(what=what, result=entry.result, why=why)
+            detail = f" ({entry.detail})" if entry.detail else ""
+            text = phrases.asked.format(what=what, result=entry.result, detail=detail, why=why)
         case _:
             text = phrases.anything.format(what=what, kind=entry.kind, result=entry.result, why=why)
     return Step(entry.at, text, entry.result, entry.channel or None, entry.reason)

@@ -64,6 +64,9 @@ class RelaySettings(BaseSettings):
     provider_events_keep_sec: float = Field(
         default=90 * _DAY, gt=0, description="How long switches of providers are told by `ulak provider list`."
     )
+    dead_letters_keep_sec: float = Field(
+        default=90 * _DAY, gt=0, description="When a dead letter that was replayed, closed or purged is forgotten."
+    )
     imports_keep_sec: float = Field(
         default=90 * _DAY, gt=0, description="When an import and its bad lines are forgotten, from its last line on."
     )

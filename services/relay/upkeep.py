@@ -15,6 +15,7 @@ from shared.core.lifecycle import DeliveryStatus, Reason
 from shared.core.reference import DeliveryKey
 from shared.delivery.request import clear_requests
 from shared.kafka.record import Record
+from shared.postgres.dead_letter import prune_letters
 from shared.postgres.inbox import prune_inbox
 from shared.postgres.partition import ensure_partitions
 from shared.postgres.pool import Connection, Pool
@@ -74,6 +75,7 @@ class Upkeep:
             self._prune_imports,
             self._prune_inbox,
             self._prune_provider_events,
+            self._prune_dead_letters,
         )
         more = False
         for step in steps:
@@ -172,6 +174,13 @@ class Upkeep:
         before = self._clock() - timedelta(seconds=self._settings.provider_events_keep_sec)
         removed = await prune_events(connection, before, _BATCH)
         UPKEEP_REMOVED.labels("provider_events").inc(removed)
+        return removed == _BATCH
+
+    async def _prune_dead_letters(self, connection: Connection) -> bool:
+        """Open ones stay: somebody has to look at them, however old they are."""
+        before = self._clock() - timedelta(seconds=self._settings.dead_letters_keep_sec)
+        removed = await prune_letters(connection, before, _BATCH)
+        UPKEEP_REMOVED.labels("dead_letters").inc(removed)
         return removed == _BATCH
 
     async def _prune_imports(self, connection: Connection) -> bool:

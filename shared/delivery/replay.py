@@ -39,6 +39,7 @@ from shared.postgres.pool import Connection
 
 AUDIT_KIND: Final = "replay"
 BATCH: Final = 500
+_DETAIL_CHARS: Final = 256
 
 
 async def start(connection: Connection, actor: Actor, run: Run) -> None:
@@ -172,8 +173,14 @@ async def _requeue(
         list(going[Verdict.EXPIRED].values()),
         now=now,
         provider=run.provider,
-        note=f"replay {public_id(REPLAY, run.id)}, {run.started_by}"[:256],
+        note=_note(run),
     )
+
+
+def _note(run: Run) -> str:
+    """What `ulak why` tells of it."""
+    through = "" if run.provider is None else f", through {run.provider} alone"
+    return f"replay {public_id(REPLAY, run.id)}, {run.started_by}{through}"[:_DETAIL_CHARS]
 
 
 def _endings(found: Sequence[Letter], judged: Mapping[bytes, Verdict]) -> list[Ending]:

@@ -267,6 +267,9 @@ async def test_through_another_provider(mail: World, pool: Pool, reader: Retaine
     seeded = await exhausted(mail)
     await to_its_end(pool, await begun(pool, provider="ses"), reader, key_ring)
     assert (await mail.seeder.row(seeded.key))["chosen_provider"] == "ses"
+    assert str(await pool.fetchval("SELECT detail FROM ulak.delivery_log WHERE kind = 'operator'")).endswith(
+        ", operator ayse, through ses alone"
+    )
 
 
 async def test_a_look_changes_nothing(mail: World, pool: Pool, reader: RetainedReader) -> None:

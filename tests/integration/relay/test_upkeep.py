@@ -118,6 +118,19 @@ async def test_old_switches_of_providers_go(pool: Pool) -> None:
     assert await count(pool, "provider_events") == 1
 
 
+async def test_old_dead_letters_go_unless_they_are_open(pool: Pool) -> None:
+    for state, age in (("open", 400), ("replayed", 91), ("closed", 89)):
+        await pool.execute(
+            "INSERT INTO ulak.dead_letters (topic, fingerprint, error_class, state, first_seen, last_seen)"
+            " VALUES ('email-tx-dlq', $1, 'exhausted', $2, $3, $3)",
+            state.encode(),
+            state,
+            NOW - timedelta(days=age),
+        )
+    await make(pool).round()
+    assert {row["state"] for row in await pool.fetch("SELECT state FROM ulak.dead_letters")} == {"open", "closed"}
+
+
 async def test_applied_and_orphaned_receipts_go(pool: Pool) -> None:
     for number, at in enumerate([PAST, NOW]):
         await pool.execute("INSERT INTO ulak.applied_receipts VALUES ('twilio', $1, $2)", bytes([number]), at)

@@ -125,6 +125,10 @@ def entry(seconds: float, kind: str, result: str, **changes: Any) -> LogRecord:
             entry(1, "attempt", "permanent", attempt=1, reason="permanent", provider="smtp", detail="550 5.7.1 no"),
             ("SMS to +90*******67, attempt 1: smtp refused it for good, because the provider refuses it for good."),
         ),
+        (
+            entry(1, "operator", "requeue", detail="replay rpl_1, operator ayse"),
+            "SMS to +90*******67: an operator or the caller asked for `requeue` (replay rpl_1, operator ayse).",
+        ),
         (entry(1, "verdict", "new_word"), "SMS to +90*******67 new_word."),
     ],
 )
