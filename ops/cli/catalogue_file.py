@@ -24,7 +24,7 @@ from shared.postgres.application import Application
 from shared.postgres.catalogue_write import NewSender, Push
 from shared.postgres.notification_type import NewType
 from shared.postgres.template import NewTemplate, TemplateKey
-from shared.publishing.mapping import expression_problems, missing_parameters
+from shared.publishing.mapping import mapping_problems, missing_parameters
 from shared.publishing.sender import InvalidSenderError
 from shared.runtime.fault import faults
 from shared.wire.channel import Channels
@@ -254,7 +254,7 @@ class _Reading:
         mapping = EventMapping(
             name, entry.event, entry.type, entry.role, entry.recipient, entry.params, entry.business_key
         )
-        for wrong in expression_problems(mapping):
+        for wrong in mapping_problems(mapping):
             self.problem(file, f"mappings.{name}.{wrong.field}", wrong.message)
         self._once(self.mappings, file, f"mappings.{name}", name, mapping)
 

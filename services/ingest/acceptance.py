@@ -16,6 +16,7 @@ from services.ingest.model import ClampedPriority, NotificationRequest
 from shared.content.parameter import Declaration
 from shared.core.address import EmailAddress, InvalidAddressError, parse_email, parse_phone
 from shared.core.catalogue import Catalogue, NotificationType
+from shared.core.unsubscribe import PARAMETER, RESERVED
 from shared.core.zone import zone_names
 from shared.web.problem import FieldError, Problem
 from shared.wire.channel import Category, Channels, MessageClass
@@ -128,6 +129,8 @@ def admit(  # noqa: PLR0911  one return per thing that can be wrong reads better
     profile = _profile(request)
     if isinstance(profile, Problem):
         return profile
+    if PARAMETER in request.params:
+        return problem.INVALID_PARAMETERS(f"{RESERVED}.", f"params.{PARAMETER}")
     undeclared = requirements.params_problem(kind, request.params)
     if undeclared is not None:
         return undeclared

@@ -17,6 +17,7 @@ from shared.core.email import EmailRequest, InvalidEmailError, parse_attachments
 from shared.core.identifier import EMAIL, public_id
 from shared.core.lifecycle import Reason
 from shared.core.sealing import KeyRing
+from shared.core.unsubscribe import PARAMETER, RESERVED
 from shared.decision.facts import Mode
 from shared.ledger.ask import NO_SOURCE, EmailAsk, Refused, email_fingerprint
 from shared.web.problem import Problem
@@ -51,6 +52,8 @@ def read_request(body: EmailBody) -> EmailRequest | Problem:
         attachments = parse_attachments(given)
     except InvalidEmailError as error:
         return problem.INVALID_ATTACHMENT(f"{error}.", error.path)
+    if PARAMETER in body.parameters:
+        return problem.INVALID_PARAMETERS(f"{RESERVED}.", f"parameters.{PARAMETER}")
     try:
         orjson.dumps(body.parameters)
     except orjson.JSONEncodeError as error:

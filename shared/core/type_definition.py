@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from shared.core.catalogue import NotificationType
+from shared.core.unsubscribe import PARAMETER, RESERVED
 from shared.wire.channel import Category, Channels, MessageClass
 
 MAX_TTL: Final = timedelta(days=30)
@@ -39,6 +40,10 @@ def type_problems(entry: NotificationType, channels: Channels) -> Iterator[TypeP
         yield TypeProblem("ttl", f"more than 0 and at most {MAX_TTL.days} days")
     if not timedelta(0) <= entry.content_window <= MAX_CONTENT_WINDOW:
         yield TypeProblem("contentWindow", f"at most {MAX_CONTENT_WINDOW.days} days; 0 is none")
+    if PARAMETER in (entry.sample or {}):
+        yield TypeProblem(f"sample.{PARAMETER}", RESERVED)
+    if PARAMETER in (entry.parameter_schema or {}).get("properties", {}):
+        yield TypeProblem(f"parameters.properties.{PARAMETER}", RESERVED)
     if entry.max_sms_segments is not None and not 1 <= entry.max_sms_segments <= MAX_SMS_SEGMENTS:
         yield TypeProblem("sms.maxSegments", f"1 to {MAX_SMS_SEGMENTS}")
 

@@ -18,6 +18,9 @@ from shared.wire.channel import Category
 PARAMETER: Final = "unsubscribeUrl"
 """The template parameter that holds the link where there is one; callers neither give it nor are asked for it."""
 
+RESERVED: Final = f"Ulak fills `{PARAMETER}` in itself, and where nobody can unsubscribe there is none: leave it out"
+"""What is said to whoever gives it: a link of somebody else's in its place would unsubscribe nobody."""
+
 EXAMPLE: Final = f"https://unsubscribe.example/u/{'x' * 100}"
 """Stands for the link where nobody is written to: about as long as a real one, so that segments count right."""
 

@@ -8,6 +8,7 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 
 from shared.core.catalogue import EventMapping
+from shared.core.unsubscribe import PARAMETER, RESERVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,8 @@ class TemplateNeeds(Protocol):
     def parameters(self) -> frozenset[str]: ...
 
 
-def expression_problems(mapping: EventMapping) -> Iterator[MappingProblem]:
-    """Expressions that are no JMESPath."""
+def mapping_problems(mapping: EventMapping) -> Iterator[MappingProblem]:
+    """All that is wrong with a mapping by itself: what is no JMESPath, and parameters that are not an event's to give."""
     expressions = {"recipient": mapping.recipient, **{f"params.{name}": path for name, path in mapping.params.items()}}
     if mapping.business_key is not None:
         expressions["businessKey"] = mapping.business_key
@@ -39,6 +40,8 @@ def expression_problems(mapping: EventMapping) -> Iterator[MappingProblem]:
             jmespath.compile(expression)
         except JMESPathError:
             yield MappingProblem(place, f"`{expression}` is not a JMESPath expression")
+    if PARAMETER in mapping.params:
+        yield MappingProblem(f"params.{PARAMETER}", RESERVED)
 
 
 def missing_parameters(mapping: EventMapping, templates: Sequence[TemplateNeeds]) -> Iterator[MappingProblem]:

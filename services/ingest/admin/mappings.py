@@ -19,7 +19,7 @@ from shared.postgres.event_mapping import StoredMapping, list_mappings, put_mapp
 from shared.postgres.notification_type import stored_type
 from shared.postgres.pool import Connection
 from shared.postgres.template import active_templates, lock_catalogue
-from shared.publishing.mapping import expression_problems, missing_parameters
+from shared.publishing.mapping import mapping_problems, missing_parameters
 from shared.web.endpoint import BODY_PROBLEMS, documented, guarded
 from shared.web.model import PRINTABLE, Answer, Body
 from shared.web.problem import FieldError, RefusedError
@@ -157,7 +157,7 @@ def _writing(router: APIRouter, administration: Administration) -> None:
 
 async def _require_fit(connection: Connection, new: EventMapping) -> None:
     """Refuse what no event could be read through, or what the type's active templates could not be rendered with."""
-    found = [FieldError(wrong.field, wrong.message) for wrong in expression_problems(new)]
+    found = [FieldError(wrong.field, wrong.message) for wrong in mapping_problems(new)]
     if await stored_type(connection, new.notification_type) is None:
         found.append(FieldError("type", "there is no such notification type: create it first"))
     active = [stored.renderable for stored in await active_templates(connection)]

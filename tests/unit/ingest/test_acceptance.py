@@ -89,6 +89,12 @@ def refused(**changes: Any) -> Problem:
             id="path-as-zone",
         ),
         pytest.param({"params": {"n": 2**70}}, "invalid_parameters", ["params"], id="number-beyond-64-bits"),
+        pytest.param(
+            {"params": {"orderNo": "1", "unsubscribeUrl": "https://evil.example"}},
+            "invalid_parameters",
+            ["params.unsubscribeUrl"],
+            id="parameter-that-is-ours-E8",
+        ),
     ],
 )
 def test_refusals(change: dict[str, Any], code: str, paths: list[str]) -> None:

@@ -93,6 +93,12 @@ def caller(mode: str = "live") -> Caller:
         ),
         pytest.param({"to": ["B\u202emoc.a <ada@example.com>"]}, "invalid_address", ["to.0"], id="turned-over"),
         pytest.param({"parameters": {"number": 2**70}}, "invalid_parameters", ["parameters"], id="large-number"),
+        pytest.param(
+            {"parameters": {"number": 7, "unsubscribeUrl": "https://evil.example"}},
+            "invalid_parameters",
+            ["parameters.unsubscribeUrl"],
+            id="parameter-that-is-ours-E8",
+        ),
         pytest.param({"template": "NOBODY"}, "unknown_type", ["template"], id="unknown-template"),
         pytest.param({"type": "NOBODY"}, "unknown_type", ["type"], id="unknown-type"),
         pytest.param({"template": "BARE"}, "template_missing", ["template"], id="no-template"),

@@ -138,6 +138,16 @@ def test_a_class_below_the_categorys_is_taken(tmp_path: Path) -> None:
             id="jmespath",
         ),
         pytest.param(
+            TYPES + "mappings: {m: {event: e, type: T, recipient: id, params: {unsubscribeUrl: id}}}",
+            "mappings.m.params.unsubscribeUrl: Ulak fills",
+            id="mapping-gives-what-is-ours-E8",
+        ),
+        pytest.param(
+            "types: {T: {category: SECURITY, channels: [SMS], ttl: 1h, sample: {unsubscribeUrl: x}}}",
+            "types.T.sample.unsubscribeUrl: Ulak fills",
+            id="sample-of-what-is-ours-E8",
+        ),
+        pytest.param(
             TYPES
             + "templates: {T: {sms.tr: {text: '{{ a }} {{ b }}'}}}\n"
             + "mappings: {m: {event: e, type: T, recipient: id, params: {a: id}}}",
