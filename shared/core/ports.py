@@ -109,7 +109,9 @@ class Sender(Protocol):
 
     @property
     def concurrency(self) -> int:
-        """How many messages can be on the wire at once: the largest claim of an at-most-once lane."""
+        """How many messages it is handed at once, so the largest claim: as many as can be on the wire, and no more than
+        as many again, so that the next is there when one ends.
+        """
 
     async def send(self, batch: Sequence[Prepared], window: SendWindow) -> Sequence[Outcome]:
         """Hand over each message once; one outcome each, in the batch's order, within the deadline.

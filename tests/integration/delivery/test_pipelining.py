@@ -107,6 +107,16 @@ async def test_dots_and_long_lines_arrive_identical_one_mail_after_the_other_E7(
     }
 
 
+async def test_no_more_connections_than_there_may_be() -> None:
+    relay = pipelined()
+    async with running(relay), opened(SMTP.open(plain(relay, concurrency=3))) as sender:
+        batches = [[prepared("EMAIL") for _ in range(20)] for _ in range(4)]
+        results = await asyncio.gather(*(sender.send(batch, LONG) for batch in batches))
+    assert kinds([outcome for outcomes in results for outcome in outcomes]) == [Accepted] * 80
+    assert len(relay.dialogues) <= 3
+    assert relay.ahead != []
+
+
 # ---------------------------------------------------------------- refusals
 
 

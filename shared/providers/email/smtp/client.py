@@ -28,7 +28,8 @@ class SmtpSender:
     """`Sender` for one relay, over kept connections.
 
     With a relay that takes commands ahead of its replies, each connection carries two mails: one waits for its last
-    reply while the envelope of the next is on its way.
+    reply while the envelope of the next is on its way. As many again may be claimed: with the next mail at hand, its
+    envelope and the content before it are one write.
     """
 
     provider: Final = NAME
@@ -41,9 +42,10 @@ class SmtpSender:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._composer = Composer(settings.profile, clock)
-        self.concurrency: Final = _MAILS_A_CONNECTION * settings.concurrency
         self._slots = Slots(settings.concurrency)
-        self._connections = Connections(settings, context, partial(self._slots.widen, self.concurrency))
+        pipelined = _MAILS_A_CONNECTION * settings.concurrency
+        self._connections = Connections(settings, context, partial(self._slots.widen, pipelined))
+        self.concurrency: Final = 2 * pipelined
 
     async def send(self, batch: Sequence[Prepared], window: SendWindow) -> Sequence[Outcome]:
         return await self._slots.send_groups(grouped(batch), self._send_mail, window)
