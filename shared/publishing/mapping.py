@@ -31,7 +31,7 @@ class TemplateNeeds(Protocol):
 
 
 def mapping_problems(mapping: EventMapping) -> Iterator[MappingProblem]:
-    """All that is wrong with a mapping by itself: what is no JMESPath, and parameters that are not an event's to give."""
+    """All that is wrong with a mapping by itself: what is no JMESPath, parameters that are not an event's to give."""
     expressions = {"recipient": mapping.recipient, **{f"params.{name}": path for name, path in mapping.params.items()}}
     if mapping.business_key is not None:
         expressions["businessKey"] = mapping.business_key

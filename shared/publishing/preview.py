@@ -38,15 +38,22 @@ def preview(
 
 
 def rendered(
-    template: StoredTemplate, entry: NotificationType, params: Mapping[str, Any] | None, *, zone: str
+    template: StoredTemplate,
+    entry: NotificationType,
+    params: Mapping[str, Any] | None,
+    *,
+    zone: str,
+    marked: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """What a version says with these params, or with its type's sample; to marketing, an example of the link to
-    unsubscribe by. zone: in which dates and times are told.
+    unsubscribe by. zone: in which dates and times are told. marked: what fields begin with, too.
 
     Raises RenderError for what it cannot say.
     """
+    found = template.renderable
+    parts = {name: (marked or {}).get(name, "") + source for name, source in found.parts.items()}
     given = entry.sample if params is None else params
     # A renderer of its own: drafts change their text under the same version.
     return Renderer(DEFAULT_CHANNELS, default_zone=zone).render(
-        template.renderable, with_example(entry.category, given)
+        replace(found, parts=parts), with_example(entry.category, given)
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ from ops.cli.errors import CommandError
 from ops.cli.templates.cost import cost
 from ops.cli.templates.option import JsonOption
 from shared.content.sms import SmsReport, sms_body
+from shared.core.catalogue import Catalogue, NotificationType
 from shared.core.sealing import KeyRing
 from shared.postgres.catalogue import read_catalogue
 from shared.postgres.catalogue_write import Action, Change, push_catalogue
@@ -31,8 +32,11 @@ from shared.wire.channel import DEFAULT_CHANNELS
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
+    """unsaid: channels of the files' types for which there are no words, here or in the database."""
+
     files: CatalogueFiles
     changes: tuple[Change, ...]
+    unsaid: tuple[str, ...] = ()
 
     @property
     def sms(self) -> Mapping[str, SmsReport]:
@@ -41,7 +45,8 @@ class Outcome:
 
     @property
     def warnings(self) -> Sequence[str]:
-        return [f"{key}: {warning}" for key, report in self.files.reports.items() for warning in report.warnings]
+        found = [f"{key}: {warning}" for key, report in self.files.reports.items() for warning in report.warnings]
+        return [*found, *self.unsaid]
 
 
 def push(
@@ -91,7 +96,17 @@ async def _push(path: Path, settings: PostgresSettings, defaults: LocaleSettings
                 await transaction.rollback()
                 raise
             await (transaction.rollback() if dry_run else transaction.commit())
-    return Outcome(files, tuple(changes))
+    spoken = {(each.type_name, each.channel) for each in files.push.templates}
+    return Outcome(files, tuple(changes), tuple(unsaid([new.type for new in files.push.types], spoken, known)))
+
+
+def unsaid(types: Iterable[NotificationType], spoken: Collection[tuple[str, str]], known: Catalogue) -> Iterator[str]:
+    """Channels that types go to, or fall back to, without a template; what is meant for them reaches nobody there."""
+    for entry in types:
+        for channel in dict.fromkeys((*entry.default_channels, *entry.fallback_channels)):
+            if (entry.name, channel) not in spoken and not known.templates(entry.name, channel):
+                goes = "goes to" if channel in entry.default_channels else "falls back to"
+                yield f"{entry.name} {goes} {channel} and has no template for it"
 
 
 def _ring(files: CatalogueFiles) -> KeyRing | None:

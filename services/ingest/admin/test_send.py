@@ -76,14 +76,14 @@ async def send_trial(
             problem.UNREACHABLE(f"This user cannot be reached on {channel.name}: add an address or a device.", "userId")
         )
     zone = zone_named(person["time_zone"], default_zone)
-    content = rendered(trial.template, entry, trial.params, zone=zone.key)
+    marked = {_FIRST_WORDS[channel.name]: MARK}
+    content = rendered(trial.template, entry, trial.params, zone=zone.key, marked=marked)
     id_, expires_at = new_id(), now + entry.ttl
     await change.connection.execute(
         queries["add_notification"],
         *(id_, caller.application_id, f"test-send:{id_}", person["user_id"], entry.name, entry.message_class),
         *(caller.mode, trial.template.key.locale, expires_at, caller.key_id, now),
     )
-    content[_FIRST_WORDS[channel.name]] = MARK + content[_FIRST_WORDS[channel.name]]
     sealed = seal(ring, Purpose.CONTENT, id_.bytes + channel.name.encode(), orjson.dumps(content))
     await change.connection.execute(
         queries["add_content"], id_, channel.name, sealed, trial.template.key.locale, trial.template.version
