@@ -25,6 +25,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "resume": ("ops.cli.pause", "resume"),
     "pauses": ("ops.cli.pause", "pauses"),
     "provider": ("ops.cli.provider", "app"),
+    "quota": ("ops.cli.quota", "app"),
     "cost": ("ops.cli.cost", "cost"),
     "keys": ("ops.cli.keys", "app"),
     "api-keys": ("ops.cli.api_keys", "app"),

@@ -39,6 +39,7 @@ from shared.providers.registry import providers
 from shared.redis_store.breaker import Breakers, BreakerScript, kept_current
 from shared.redis_store.client import open_redis
 from shared.redis_store.pacer import Pacer
+from shared.redis_store.quota import LiveQuotas
 from shared.redis_store.settings import RedisSettings
 from shared.redis_store.token_bucket import TokenBuckets
 from shared.runtime.garbage import collect_rarely
@@ -106,13 +107,13 @@ async def serve(lanes: Sequence[Lane], stop: Stop) -> None:
         redis = await stack.enter_async_context(open_redis(redis_settings))
         pools = await _open_pools(lanes, settings, stack)
         await require_schema(next(iter(pools.values())), datetime.now(UTC))
+        watch = await stack.enter_async_context(watching(next(iter(pools.values()))))
         pacer = Pacer(
             TokenBuckets(redis, redis_settings.key_prefix),
-            quotas(configured),
+            LiveQuotas(quotas(configured), lambda: watch.current),
             workers=settings.count,
             retry_sec=redis_settings.retry_sec,
         )
-        watch = await stack.enter_async_context(watching(next(iter(pools.values()))))
         policy = load(BreakerSettings).policy
         breakers = Breakers(
             BreakerScript(redis, redis_settings.key_prefix, policy),

@@ -39,8 +39,9 @@ class LocalBucket:
 class Pacer:
     """Takes and gives back tokens; an account without a quota is waited for only after the provider throttled it here.
 
-    workers: how many processes share the quotas; each goes on with its share when Redis is away (semantics.md section
-    5). The rate then is never above the contract, whoever else is running. buckets None: there is no Redis at all.
+    quotas: by account, asked at each take, so that they may change. workers: how many processes share them; each goes
+    on with its share when Redis is away (semantics.md section 5). The rate then is never above the contract, whoever
+    else is running. buckets None: there is no Redis at all.
     """
 
     def __init__(
@@ -59,7 +60,8 @@ class Pacer:
         self._clock = clock
         self._sleep = sleep
         self._redis_away_until = float("-inf")
-        self._local = {account: LocalBucket(quota.share(workers)) for account, quota in quotas.items()}
+        self._workers = workers
+        self._local: dict[str, LocalBucket] = {}
         self._drained_until: dict[tuple[str, bool], float] = {}
 
     async def take(self, account: str, wanted: int, *, critical: bool, patience_sec: float) -> int:
@@ -115,7 +117,15 @@ class Pacer:
                 return await self._buckets.take(quota, wanted, critical=critical)
             except RedisError as error:
                 self._redis_gone(error)
-        return self._local[account].take(wanted, self._clock(), critical=critical)
+        return self._share(quota).take(wanted, self._clock(), critical=critical)
+
+    def _share(self, quota: Quota) -> LocalBucket:
+        """The part of this worker; after a change of the quota a new one, which starts empty."""
+        share = quota.share(self._workers)
+        found = self._local.get(quota.account)
+        if found is None or found.quota != share:
+            found = self._local[quota.account] = LocalBucket(share)
+        return found
 
     def _redis_gone(self, error: RedisError) -> None:
         self._redis_away_until = self._clock() + self._retry_sec

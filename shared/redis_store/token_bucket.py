@@ -82,6 +82,12 @@ class TokenBuckets:
             if not await self._redis.set(key, b"1", px=milliseconds, nx=True):
                 await self._redis.pexpire(key, milliseconds, gt=True)
 
+    async def drained_sec(self, account: str) -> tuple[float, float]:
+        """For how long nobody gets tokens of the account, and for how long not even the critical class; 0: they do."""
+        left = [await self._redis.pttl(key) for key in self._drains(account)]
+        everybody, critical = (max(0, milliseconds) / 1000 for milliseconds in left)
+        return everybody, critical
+
     async def check(self) -> None:
         """Run the script on a bucket of its own: a server that answers PING but refuses scripts is not ready (R3)."""
         await self.take(Quota("health-check", 1000.0), 1, critical=True)

@@ -28,6 +28,7 @@ from shared.postgres.control_watch import ControlWatch
 from shared.postgres.pool import Pool
 from shared.redis_store.client import open_redis
 from shared.redis_store.pacer import Pacer
+from shared.redis_store.quota import LiveQuotas
 from shared.redis_store.settings import RedisSettings
 from shared.redis_store.token_bucket import TokenBuckets
 from shared.runtime.keyring import RingSource
@@ -107,7 +108,9 @@ async def open_model_a(
             limits=config.mail,
             public_url=config.public_url,
         )
-        pacer = Pacer(buckets, quotas, workers=settings.processes, retry_sec=retry_sec)
+        pacer = Pacer(
+            buckets, LiveQuotas(quotas, lambda: watch.current), workers=settings.processes, retry_sec=retry_sec
+        )
         yield ModelA(config, own, rings, catalogue, maker, storage, archive, pacer, senders, watch, stop)
 
 

@@ -47,3 +47,19 @@ SELECT type FROM ulak.notification_types ORDER BY type;
 -- Versions of a template that were ever in use, the newest first.
 SELECT channel, locale, version FROM ulak.templates
  WHERE type = $1 AND state <> 'draft' ORDER BY channel, locale, version DESC;
+
+-- name: set_quota
+-- What is not said (NULL) stays as it was.
+INSERT INTO ulak.quotas AS q (account, scope, per_second, reserve_per_second, updated_by)
+VALUES ($1, '', $2, $3, $4)
+    ON CONFLICT (account, scope) DO UPDATE
+   SET per_second = coalesce(excluded.per_second, q.per_second),
+       reserve_per_second = coalesce(excluded.reserve_per_second, q.reserve_per_second),
+       updated_by = excluded.updated_by, updated_at = now()
+RETURNING per_second, reserve_per_second;
+
+-- name: unset_quota
+DELETE FROM ulak.quotas WHERE account = $1 AND scope = '' RETURNING per_second, reserve_per_second;
+
+-- name: quotas_said
+SELECT account, per_second, reserve_per_second, updated_by, updated_at FROM ulak.quotas WHERE scope = '' ORDER BY account;
