@@ -34,9 +34,9 @@ class Slots:
         self._waiting: deque[tuple[_Share[Any], int]] = deque()
         self._places: dict[asyncio.Task[None], _Share[Any] | None] = {}
 
-    def widen(self, count: int) -> None:
-        """So many places from now on, if those are more."""
-        self._count = max(self._count, count)
+    def resize(self, count: int) -> None:
+        """So many places from now on; of too many, those end that come free."""
+        self._count = count
         self._fill()
 
     async def send_each(self, batch: Sequence[Prepared], send_one: SendOne, window: SendWindow) -> Sequence[Outcome]:
@@ -81,7 +81,7 @@ class Slots:
         place = asyncio.current_task()
         assert place is not None
         try:
-            while self._waiting:
+            while self._waiting and len(self._places) <= self._count:
                 share, index = self._waiting.popleft()
                 self._places[place] = share
                 if not share.withdrawn and share.window.may_start():

@@ -12,6 +12,7 @@ import pytest
 from shared.core.outcome import Accepted, Ambiguous, Outcome, TargetGone, Transient
 from shared.core.ports import Prepared, Sender, SendWindow
 from shared.providers.email.smtp.client import SMTP
+from shared.providers.email.smtp.session import PROMPT_SEC
 from tests.integration.delivery.relay import HANG_UP, SILENCE, Relay, running
 from tests.integration.delivery.test_senders import SHORT, opened, prepared
 from tests.integration.delivery.test_smtp import envelope, group, kinds, plain
@@ -30,6 +31,11 @@ def verbs(dialogue: Sequence[str]) -> str:
     return " ".join(command.split(" ")[0] for command in dialogue)
 
 
+def begun_ahead(relay: Relay) -> bool:
+    """Whether a mail was begun before the one ahead had its last reply."""
+    return any(command.startswith("MAIL") for command in relay.ahead)
+
+
 def sending(sender: Sender, *messages: Prepared, window: SendWindow = LONG) -> asyncio.Task[Sequence[Outcome]]:
     return asyncio.create_task(_all(sender, messages, window))
 
@@ -43,28 +49,35 @@ async def one(sender: Sender, window: SendWindow = LONG) -> Outcome:
     return outcome
 
 
-async def under_way(relay: Relay, sender: Sender, **more: Any) -> list[asyncio.Task[Sequence[Outcome]]]:
-    """Two mails, the first with its content handed over and its last reply `held`, the second with its envelope."""
+async def under_way(
+    relay: Relay, sender: Sender, **more: Any
+) -> tuple[asyncio.Task[Sequence[Outcome]], asyncio.Task[Sequence[Outcome]], asyncio.Event]:
+    """Two mails: the first with its content handed over, the second with its envelope; the event lets END be answered.
+
+    There is one before them, which shows that the relay is prompt.
+    """
+    assert isinstance(await one(sender), Accepted)
+    held = asyncio.Event()
+    relay.held = {"END": held}
     first = sending(sender, prepared("EMAIL"))
-    await until(lambda: len(relay.mails) == 1)
+    await until(lambda: len(relay.mails) == 2)
     second = sending(sender, prepared("EMAIL"), **more)
-    await until(lambda: relay.commands.count("DATA") == 2)
-    return [first, second]
+    await until(lambda: relay.commands.count("DATA") == 3)
+    return first, second, held
 
 
 # ---------------------------------------------------------------- in as few round trips as it allows
 
 
 async def test_the_next_envelope_goes_out_before_the_last_reply_and_each_mail_has_its_own() -> None:
-    held = asyncio.Event()
-    relay = pipelined(held={"END": held}, replies={"END": ["250 2.0.0 queued as A1", "250 2.0.0 queued as B2"]})
+    relay = pipelined(replies={"END": ["250 ok", "250 2.0.0 queued as A1", "250 2.0.0 queued as B2"]})
     async with running(relay), opened(SMTP.open(plain(relay, concurrency=1))) as sender:
-        first, second = await under_way(relay, sender)
+        first, second, held = await under_way(relay, sender)
         held.set()
         assert [await first, await second] == [[Accepted("A1")], [Accepted("B2")]]
     (dialogue,) = relay.dialogues
-    assert verbs(dialogue) == "EHLO MAIL RCPT DATA MAIL RCPT DATA QUIT"
-    assert len(relay.mails) == 2
+    assert verbs(dialogue) == "EHLO MAIL RCPT DATA MAIL RCPT DATA MAIL RCPT DATA QUIT"
+    assert len(relay.mails) == 3
 
 
 async def test_with_a_relay_that_does_not_offer_it_every_command_waits_for_its_reply() -> None:
@@ -107,6 +120,21 @@ async def test_dots_and_long_lines_arrive_identical_one_mail_after_the_other_E7(
     }
 
 
+async def test_relay_that_takes_its_time_for_a_content_has_no_second_mail_waiting_behind_it() -> None:
+    """Both would have to be done within the deadline of one."""
+    held = asyncio.Event()
+    relay = pipelined(held={"END": held})
+    async with running(relay), opened(SMTP.open(plain(relay, concurrency=1))) as sender:
+        both = sending(sender, prepared("EMAIL"), prepared("EMAIL"))
+        await until(lambda: len(relay.mails) == 1)
+        await asyncio.sleep(1.2 * PROMPT_SEC)
+        held.set()
+        assert kinds(await both) == [Accepted, Accepted]
+        assert not begun_ahead(relay)
+        await sender.send([prepared("EMAIL") for _ in range(10)], LONG)
+        assert begun_ahead(relay)  # it has been prompt since
+
+
 async def test_no_more_connections_than_there_may_be() -> None:
     relay = pipelined()
     async with running(relay), opened(SMTP.open(plain(relay, concurrency=3))) as sender:
@@ -114,7 +142,7 @@ async def test_no_more_connections_than_there_may_be() -> None:
         results = await asyncio.gather(*(sender.send(batch, LONG) for batch in batches))
     assert kinds([outcome for outcomes in results for outcome in outcomes]) == [Accepted] * 80
     assert len(relay.dialogues) <= 3
-    assert relay.ahead != []
+    assert begun_ahead(relay)
 
 
 # ---------------------------------------------------------------- refusals
@@ -178,15 +206,15 @@ async def test_a_relay_that_does_not_forget_a_refused_mail_is_left() -> None:
 async def test_421_to_an_envelope_that_went_ahead_leaves_the_mail_before_it_its_reply_E4(
     verb: str, outcome: Outcome
 ) -> None:
-    held, usual = asyncio.Event(), {"MAIL": "250 ok", "RCPT": "250 ok", "DATA": "354 go ahead"}
-    relay = pipelined(held={"END": held}, replies={verb: [usual[verb], "421 4.3.2 closing", usual[verb]]})
+    usual = {"MAIL": "250 ok", "RCPT": "250 ok", "DATA": "354 go ahead"}
+    relay = pipelined(replies={verb: [usual[verb], usual[verb], "421 4.3.2 closing", usual[verb]]})
     async with running(relay), opened(SMTP.open(plain(relay, concurrency=1))) as sender:
-        first, second = await under_way(relay, sender)
+        first, second, held = await under_way(relay, sender)
         held.set()
         assert [await first, await second] == [[Accepted(None)], [outcome]]
         assert isinstance(await one(sender), Accepted)
     assert len(relay.dialogues) == 2
-    assert len(relay.mails) == (3 if isinstance(outcome, Accepted) else 2)
+    assert len(relay.mails) == (4 if isinstance(outcome, Accepted) else 3)
 
 
 @pytest.mark.parametrize(
@@ -200,20 +228,18 @@ async def test_421_to_an_envelope_that_went_ahead_leaves_the_mail_before_it_its_
 async def test_connection_that_ends_after_the_content_takes_only_that_mail_along_E4(
     ending: str, outcome: Outcome
 ) -> None:
-    held = asyncio.Event()
-    relay = pipelined(held={"END": held}, replies={"END": [ending, "250 2.0.0 ok"]})
+    relay = pipelined(replies={"END": ["250 2.0.0 ok", ending, "250 2.0.0 ok"]})
     async with running(relay), opened(SMTP.open(plain(relay, concurrency=1))) as sender:
-        first, second = await under_way(relay, sender)
+        first, second, held = await under_way(relay, sender)
         held.set()
         assert await first == [outcome]
         assert await second == [Accepted(None)]
 
 
 async def test_envelope_that_is_half_answered_when_the_connection_ends_is_not_sent_again_here() -> None:
-    held = asyncio.Event()
-    relay = pipelined(held={"END": held}, replies={"RCPT": ["250 ok", HANG_UP, "250 ok"]})
+    relay = pipelined(replies={"RCPT": ["250 ok", "250 ok", HANG_UP, "250 ok"]})
     async with running(relay), opened(SMTP.open(plain(relay, concurrency=1))) as sender:
-        first, second = await under_way(relay, sender)
+        first, second, held = await under_way(relay, sender)
         held.set()
         assert await first == [Accepted(None)]
         assert await second == [Transient("rcpt disconnected", not_processed=True)]
@@ -244,17 +270,16 @@ async def test_connection_that_ended_while_it_was_kept_is_not_used_E4() -> None:
 
 
 async def test_mail_whose_time_is_up_behind_another_leaves_that_one_its_reply() -> None:
-    held = asyncio.Event()
-    relay = pipelined(held={"END": held})
+    relay = pipelined()
     async with running(relay), opened(SMTP.open(plain(relay, concurrency=1))) as sender:
-        first, second = await under_way(relay, sender, window=SHORT)
+        first, second, held = await under_way(relay, sender, window=SHORT)
         assert await second == [Transient("mail timed out", not_processed=True)]
         assert not first.done()
         held.set()
         assert await first == [Accepted(None)]
         assert isinstance(await one(sender), Accepted)
     assert len(relay.dialogues) == 2
-    assert len(relay.mails) == 2
+    assert len(relay.mails) == 3
 
 
 async def test_command_that_is_not_answered_in_its_time_ends_the_mail_not_the_one_before() -> None:
@@ -270,13 +295,12 @@ async def test_command_that_is_not_answered_in_its_time_ends_the_mail_not_the_on
 
 
 async def test_time_limit_of_a_command_counts_from_the_reply_before_it() -> None:
-    held = asyncio.Event()
-    relay = pipelined(held={"END": held})
+    relay = pipelined()
     async with (
         running(relay),
         opened(SMTP.open(plain(relay, concurrency=1, command_timeout_sec=0.3))) as sender,
     ):
-        first, second = await under_way(relay, sender)
+        first, second, held = await under_way(relay, sender)
         await asyncio.sleep(0.9)  # three limits: the second waits for the first, which has its ten minutes
         assert not first.done()
         assert not second.done()
@@ -286,10 +310,9 @@ async def test_time_limit_of_a_command_counts_from_the_reply_before_it() -> None
 
 
 async def test_cancelled_behind_another_leaves_that_one_its_reply() -> None:
-    held = asyncio.Event()
-    relay = pipelined(held={"END": held})
+    relay = pipelined()
     async with running(relay), opened(SMTP.open(plain(relay, concurrency=1))) as sender:
-        first, second = await under_way(relay, sender)
+        first, second, held = await under_way(relay, sender)
         second.cancel()
         with pytest.raises(asyncio.CancelledError):
             await second
@@ -297,14 +320,13 @@ async def test_cancelled_behind_another_leaves_that_one_its_reply() -> None:
         assert await first == [Accepted(None)]
         assert isinstance(await one(sender), Accepted)
     assert len(relay.dialogues) == 2
-    assert len(relay.mails) == 2
+    assert len(relay.mails) == 3
 
 
 async def test_cancelled_ahead_of_another_sends_that_one_over_a_fresh_connection() -> None:
-    held = asyncio.Event()
-    relay = pipelined(held={"END": held})
+    relay = pipelined()
     async with running(relay), opened(SMTP.open(plain(relay, concurrency=1))) as sender:
-        first, second = await under_way(relay, sender)
+        first, second, held = await under_way(relay, sender)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first

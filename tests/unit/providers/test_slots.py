@@ -72,6 +72,22 @@ async def test_outcomes_are_in_the_batchs_order_and_batches_share_the_places() -
     assert await two == [Accepted("2"), Accepted("3"), Accepted("4")]
 
 
+async def test_more_places_begin_at_once_and_places_too_many_end_as_they_come_free() -> None:
+    slots, wire = Slots(1), Wire()
+    sending = asyncio.create_task(slots.send_each(messages(6), wire.send, WINDOW))
+    await settled()
+    assert wire.begun == ["0"]
+    slots.resize(3)
+    await settled()
+    assert wire.begun == ["0", "1", "2"]
+    slots.resize(1)
+    for number, begun in (("0", 3), ("2", 3), ("1", 4), ("3", 5), ("4", 6), ("5", 6)):
+        wire.gates[number].set()
+        await settled()
+        assert len(wire.begun) == begun
+    assert await sending == [Accepted(f"{number}") for number in range(6)]
+
+
 async def test_cancelled_takes_its_own_off_the_wire_and_leaves_the_others() -> None:
     slots, wire = Slots(1), Wire()
     one = asyncio.create_task(slots.send_each(messages(2), wire.send, WINDOW))

@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
 from shared.core.outcome import NotSent, Outcome, Permanent
@@ -27,9 +26,9 @@ _MAILS_A_CONNECTION: Final = 2
 class SmtpSender:
     """`Sender` for one relay, over kept connections.
 
-    With a relay that takes commands ahead of its replies, each connection carries two mails: one waits for its last
-    reply while the envelope of the next is on its way. As many again may be claimed: with the next mail at hand, its
-    envelope and the content before it are one write.
+    With a relay that takes commands ahead of its replies, and gives these soon, each connection carries two mails: one
+    waits for its last reply while the envelope of the next is on its way. As many again may be claimed: with the next
+    mail at hand, its envelope and the content before it are one write.
     """
 
     provider: Final = NAME
@@ -43,9 +42,9 @@ class SmtpSender:
     ) -> None:
         self._composer = Composer(settings.profile, clock)
         self._slots = Slots(settings.concurrency)
-        pipelined = _MAILS_A_CONNECTION * settings.concurrency
-        self._connections = Connections(settings, context, partial(self._slots.widen, pipelined))
-        self.concurrency: Final = 2 * pipelined
+        self._few, self._many = settings.concurrency, _MAILS_A_CONNECTION * settings.concurrency
+        self._connections = Connections(settings, context, self._deepens)
+        self.concurrency: Final = 2 * self._many
 
     async def send(self, batch: Sequence[Prepared], window: SendWindow) -> Sequence[Outcome]:
         return await self._slots.send_groups(grouped(batch), self._send_mail, window)
@@ -54,6 +53,9 @@ class SmtpSender:
         """Say goodbye on every kept connection."""
         await self._connections.close()
         self._composer.close()
+
+    def _deepens(self, deep: bool) -> None:
+        self._slots.resize(self._many if deep else self._few)
 
     async def _send_mail(self, messages: Sequence[Prepared], deadline_sec: float) -> Sequence[Outcome]:
         """One mail to its recipients; an outcome each."""

@@ -8,20 +8,22 @@ from functools import partial
 from typing import Final
 
 from shared.providers.deadline import bounded
-from shared.providers.email.smtp.session import Session
+from shared.providers.email.smtp.session import PROMPT_SEC, Session
 from shared.providers.email.smtp.settings import SmtpSettings
 
 
 class Connections:
     """At most `settings.concurrency` that take mail, opened as they are needed. For one event loop.
 
-    pipelines: called when a connection was opened that takes the next mail before it has answered the last one.
+    deepens: called with True when a connection takes the next mail before it has answered the last one, and is prompt,
+    so that mails may be sent two at a time; with False when that is over.
     """
 
-    def __init__(self, settings: SmtpSettings, context: ssl.SSLContext, pipelines: Callable[[], None]) -> None:
+    def __init__(self, settings: SmtpSettings, context: ssl.SSLContext, deepens: Callable[[bool], None]) -> None:
         self._settings: Final = settings
         self._context = context
-        self._pipelines = pipelines
+        self._deepens = deepens
+        self._deep = False
         self._free: dict[Session, None] = {}
         """Those that carry nothing, the one used last at the end."""
         self._busy: dict[Session, None] = {}
@@ -40,9 +42,13 @@ class Connections:
     def back(self, session: Session) -> None:
         """It carries one mail less."""
         session.mails -= 1
+        session.moved_at = time.monotonic()
         if not session.mails and self._busy.pop(session, session) is None:
-            session.used_at = time.monotonic()
             self._free[session] = None
+        deep = session.pipelining and session.prompt
+        if deep != self._deep:
+            self._deep = deep
+            self._deepens(deep)
 
     async def close(self) -> None:
         """Say goodbye on each."""
@@ -54,9 +60,10 @@ class Connections:
         session: Session | None = None
         if self._free:
             session, _ = self._free.popitem()
+            session.moved_at = time.monotonic()
             self._busy[session] = None
         elif self._busy and len(self._busy) + self._opening >= self._settings.concurrency:
-            session = min(self._busy, key=_load)
+            session = min(self._busy, key=partial(_load, time.monotonic()))
         if session is not None:
             session.mails += 1
         return session
@@ -77,8 +84,6 @@ class Connections:
         session.on_closing(partial(self._closes, session))
         if not session.closing:
             self._busy[session] = None
-        if session.pipelining:
-            self._pipelines()
         return session
 
     def _closes(self, session: Session) -> None:
@@ -88,9 +93,10 @@ class Connections:
     def _let_go(self) -> None:
         """Close those that nobody has needed for a while."""
         oldest = time.monotonic() - self._settings.idle_sec
-        while self._free and (session := next(iter(self._free))).used_at < oldest:
+        while self._free and (session := next(iter(self._free))).moved_at < oldest:
             session.abandon()
 
 
-def _load(session: Session) -> int:
-    return session.mails
+def _load(now: float, session: Session) -> tuple[bool, int]:
+    """A connection that is stuck in a mail is worse than one with another mail."""
+    return now - session.moved_at > PROMPT_SEC, session.mails

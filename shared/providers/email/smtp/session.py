@@ -15,6 +15,8 @@ from shared.providers.email.smtp.handshake import connect
 from shared.providers.email.smtp.settings import SmtpSettings
 from shared.providers.email.smtp.transaction import GOODBYE, Verdict, envelope, verdict
 
+PROMPT_SEC: Final = 0.5
+"""A relay that takes longer for a content gains nothing by another mail behind it, which would only wait."""
 DATA_END_SEC: Final = 600.0
 """The longest wait for the reply to the final dot (RFC 5321 section 4.5.3.2.6); a lane's deadline may come before."""
 
@@ -46,9 +48,12 @@ class Session:
         self._dialogue = Dialogue(client.transport)
         self._command_timeout_sec = command_timeout_sec
         self._carried = False
-        self.used_at = time.monotonic()
         self.mails = 0
         """How many its pool has given it."""
+        self.moved_at = time.monotonic()
+        """When it began or ended its last mail."""
+        self.prompt = False
+        """Whether it answered the last content soon."""
         self.pipelining: Final = client.supports_extension("pipelining")
         self.smtputf8: Final = client.supports_extension("smtputf8")
         self._announces_size = client.supports_extension("size")
@@ -90,9 +95,11 @@ class Session:
             return Answer(found.outcomes(recipients, lost(Phase.DATA, "disconnected")), stale=carried)
         end = self._asked(dotted(mail.content), deadline, within_sec=DATA_END_SEC)
         self._dialogue.ask(end, more=self.pipelining)
+        written_at = time.monotonic()
         if self.pipelining:
             self._dialogue.end_turn()
         replies = await end.answered()
+        self.prompt = time.monotonic() - written_at < PROMPT_SEC
         if not self.pipelining:
             self._dialogue.end_turn()
         if not replies:
