@@ -1,6 +1,6 @@
 """Bodies and answers about recipients (docs/openapi/ingest.json), and a whole recipient made of what a change names."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -64,14 +64,11 @@ class SearchAnswer(Answer):
     cursor: str | None
 
 
-def whole(body: RecipientBody) -> NewRecipient | FieldError:
-    """What a PUT says: whatever it leaves out is not known."""
-    email = read_email(body.email)
-    if isinstance(email, FieldError):
-        return email
-    phone = read_phone(body.phone)
-    if isinstance(phone, FieldError):
-        return phone
+def whole(body: RecipientBody) -> NewRecipient | Sequence[FieldError]:
+    """What a PUT says: whatever it leaves out is not known. All addresses that are none, at once."""
+    email, phone = read_email(body.email), read_phone(body.phone)
+    if isinstance(email, FieldError) or isinstance(phone, FieldError):
+        return [each for each in (email, phone) if isinstance(each, FieldError)]
     return NewRecipient(email, phone, body.locale, body.time_zone, body.attributes or {})
 
 

@@ -1,6 +1,6 @@
 """`/internal/v1/recipients`: who is told, and by which addresses. There is no list: users are looked up."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request
@@ -26,6 +26,7 @@ from shared.core.address import target_key
 from shared.core.sealing import KeyRing, SealError
 from shared.postgres.pool import Connection
 from shared.postgres.recipient_record import (
+    NewRecipient,
     StoredRecipient,
     add_recipient,
     change_recipient,
@@ -96,7 +97,7 @@ def _writing(router: APIRouter, administration: Administration, rings: RingSourc
     )
     async def put(request: Request, user_id: UserId) -> Response:
         async def answer(call: Call) -> Response:
-            new = _checked(whole(valid_body(RecipientBody, call)))
+            new = _whole(valid_body(RecipientBody, call))
             async with administration.changing(call) as change:
                 stored = await add_recipient(change.connection, rings.ring, user_id, new)
                 if stored is not None:
@@ -121,7 +122,7 @@ def _writing(router: APIRouter, administration: Administration, rings: RingSourc
     async def patch(request: Request, user_id: UserId) -> Response:
         async def answer(call: Call) -> Response:
             body = valid_body(RecipientBody, call)
-            said = _checked(whole(body))
+            said = _whole(body)
             async with administration.changing(call) as change:
                 current = await known_recipient(change.connection, user_id, to_change=True)
                 require_match(call, current.revision)
@@ -175,9 +176,20 @@ def audit_key(stored: StoredRecipient) -> str:
 
 def _checked(value: T | FieldError) -> T:
     if isinstance(value, FieldError):
-        kind = problem.INVALID_ADDRESS if value.path in {"email", "phone"} else INVALID_REQUEST
-        raise RefusedError(kind(f"{value.path}: {value.detail}.", errors=(value,)))
+        raise _refused([value])
     return value
+
+
+def _whole(body: RecipientBody) -> NewRecipient:
+    said = whole(body)
+    if isinstance(said, NewRecipient):
+        return said
+    raise _refused(said)
+
+
+def _refused(wrong: Sequence[FieldError]) -> RefusedError:
+    kind = problem.INVALID_ADDRESS if wrong[0].path in {"email", "phone"} else INVALID_REQUEST
+    return RefusedError(kind(f"{'; '.join(f'{each.path}: {each.detail}' for each in wrong)}.", errors=tuple(wrong)))
 
 
 def _keys(body: SearchBody, ring: KeyRing) -> tuple[bytes | None, bytes | None]:

@@ -151,6 +151,12 @@ async def test_what_is_wrong_is_named_and_not_repeated(ingest: Ingest, body: Any
     assert await audited(ingest.pool) == []
 
 
+async def test_both_addresses_are_told_at_once(ingest: Ingest) -> None:
+    answer = await put(ingest, "7", {"email": "nobody", "phone": "0212 293 00 00"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_address")
+    assert [error["path"] for error in answer.json()["errors"]] == ["email", "phone"]
+
+
 async def test_attributes_may_not_grow_beyond_their_limit_by_patches(ingest: Ingest) -> None:
     await put(ingest, "7", {"attributes": {"x": "y" * 10_000}})
     grown = await patch(ingest, "7", {"attributes": {"z": "y" * 10_000}})
