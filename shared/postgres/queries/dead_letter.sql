@@ -1,4 +1,5 @@
 -- Dead letters as operators see, replay and end them (migration 0004). Keys come as topic and fingerprint.
+-- The LIMIT of a LATERAL keeps it a look-up for each letter, which prunes partitions: a join could read all of them.
 
 -- name: summary
 SELECT topic,
@@ -18,9 +19,11 @@ SELECT l.topic, l.fingerprint, l.notification_id, l.channel, l.target_key, l.err
        l.first_seen, l.last_seen, l.origin_topic, l.dlq_partition, l.dlq_offset, l.run_id, l.ended_by,
        n.type, d.provider, d.attempt
   FROM ulak.dead_letters l
-  LEFT JOIN ulak.notifications n ON n.id = l.notification_id
-  LEFT JOIN ulak.deliveries d
-    ON d.notification_id = l.notification_id AND d.channel = l.channel AND d.target_key = l.target_key
+  LEFT JOIN LATERAL (SELECT type FROM ulak.notifications WHERE id = l.notification_id LIMIT 1) n ON true
+  LEFT JOIN LATERAL (
+       SELECT provider, attempt, campaign_id FROM ulak.deliveries
+        WHERE notification_id = l.notification_id AND channel = l.channel AND target_key = l.target_key
+        LIMIT 1) d ON true
  WHERE l.topic = $1
    AND ($2::text IS NULL OR l.state = $2)
    AND ($3::text IS NULL OR l.error_class = $3 OR position(lower($3) IN lower(l.detail)) > 0)
@@ -42,9 +45,11 @@ SELECT l.topic, l.fingerprint, l.notification_id, l.channel, l.target_key, l.err
        l.first_seen, l.last_seen, l.origin_topic, l.dlq_partition, l.dlq_offset, l.run_id, l.ended_by,
        n.type, d.provider, d.attempt
   FROM ulak.dead_letters l
-  LEFT JOIN ulak.notifications n ON n.id = l.notification_id
-  LEFT JOIN ulak.deliveries d
-    ON d.notification_id = l.notification_id AND d.channel = l.channel AND d.target_key = l.target_key
+  LEFT JOIN LATERAL (SELECT type FROM ulak.notifications WHERE id = l.notification_id LIMIT 1) n ON true
+  LEFT JOIN LATERAL (
+       SELECT provider, attempt, campaign_id FROM ulak.deliveries
+        WHERE notification_id = l.notification_id AND channel = l.channel AND target_key = l.target_key
+        LIMIT 1) d ON true
  WHERE l.fingerprint BETWEEN $1::bytea AND $2::bytea
  ORDER BY l.topic, l.fingerprint
  LIMIT 2

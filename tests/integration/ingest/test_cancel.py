@@ -140,7 +140,10 @@ async def test_explain_tells_it_in_order(ingest: Ingest, key_ring: KeyRing) -> N
     texts = [step["text"] for step in body["steps"]]
     assert texts[1:3] == ["PUSH to …a123 will be sent.", "PUSH to …c123, attempt 1: apns accepted it."]
     assert set(texts[3:]) == {
-        "PUSH to …a123: an operator or the caller asked for `skip`, because it was cancelled.",
+        (
+            "PUSH to …a123: an operator or the caller asked for `skip` (cancelled by the caller), "
+            "because it was cancelled."
+        ),
         "Cancelled; nothing new is started.",
     }
     assert [step["at"] for step in body["steps"]] == sorted(step["at"] for step in body["steps"])

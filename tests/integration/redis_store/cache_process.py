@@ -8,6 +8,8 @@ import json
 import os
 import sys
 
+from prometheus_client import REGISTRY
+
 from shared.postgres.catalogue import CatalogueCache
 from shared.postgres.pool import open_pool
 from shared.postgres.preference import PreferenceCache
@@ -28,6 +30,8 @@ async def main() -> None:
         catalogue, preferences = CatalogueCache(pool, HOUR_SEC), PreferenceCache(ttl_sec=HOUR_SEC)
         handlers = {Kind.CATALOGUE: catalogue.forget, Kind.PREFERENCES: preferences.forget}
         async with listening(Listener(redis, settings.key_prefix, handlers, retry_sec=0.1)):
+            while REGISTRY.get_sample_value("ulak_cache_listening") != 1:  # noqa: ASYNC110  nobody tells of it
+                await asyncio.sleep(0.01)  # all is forgotten once more when it has begun to listen
             while line := await asyncio.to_thread(sys.stdin.readline):
                 user = int(line)
                 async with pool.acquire() as connection:
