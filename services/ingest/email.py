@@ -21,7 +21,7 @@ from shared.core.unsubscribe import PARAMETER, RESERVED
 from shared.decision.facts import Mode
 from shared.ledger.ask import NO_SOURCE, EmailAsk, Refused, email_fingerprint
 from shared.web.problem import Problem
-from shared.wire.channel import MessageClass
+from shared.wire.channel import Category, MessageClass
 
 CHANNEL: Final = "EMAIL"
 
@@ -81,6 +81,12 @@ def admit_email(
     kind = catalogue.type(request.type_name)
     if kind is None:
         return _unknown_type(request.type_name, "template" if body.type is None else "type")
+    if kind.category is Category.MARKETING and len(request.recipients) > 1:
+        return problem.MARKETING_TO_SEVERAL(
+            f"{kind.name} is marketing, and each reader needs a way of their own to unsubscribe (RFC 8058): send a "
+            "request for each recipient.",
+            "to",
+        )
     locale = request.locale or user_locale
     template = catalogue.template(request.template, CHANNEL, locale, default_locale)
     if template is None:

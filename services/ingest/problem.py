@@ -53,6 +53,7 @@ INVALID_PARAMETERS: Final = ProblemKind("invalid_parameters", 422, "The paramete
 INVALID_ADDRESS: Final = ProblemKind("invalid_address", 422, "An address cannot be sent to")
 INVALID_ATTACHMENT: Final = ProblemKind("invalid_attachment", 422, "An attachment cannot be sent")
 MARKETING_REFUSED: Final = ProblemKind("marketing_refused", 422, "Marketing needs a consent")
+MARKETING_TO_SEVERAL: Final = ProblemKind("marketing_to_several", 422, "Marketing goes to one recipient a mail")
 INVALID_TIME_ZONE: Final = ProblemKind("invalid_time_zone", 422, "The time zone is unknown")
 INVALID_TIME: Final = ProblemKind("invalid_time", 422, "A time is out of range")
 EXPIRED_ON_ARRIVAL: Final = ProblemKind("expired_on_arrival", 422, "The notification has already expired")

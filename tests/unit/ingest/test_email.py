@@ -107,6 +107,12 @@ def caller(mode: str = "live") -> Caller:
         pytest.param({"locale": "tr-TR"}, "template_parameters_missing", ["parameters.ad"], id="own-locale"),
         pytest.param({"user_locale": "tr"}, "template_parameters_missing", ["parameters.ad"], id="user-locale"),
         pytest.param({"priority": "urgent"}, "unknown_priority", ["priority"], id="priority"),
+        pytest.param(
+            {"template": "SALE", "parameters": {}, "cc": ["bob@example.com"]},
+            "marketing_to_several",
+            ["to"],
+            id="marketing-to-two-E8",
+        ),
     ],
 )
 def test_what_the_caller_can_correct_is_refused_by_its_path(
