@@ -31,7 +31,10 @@ class RelaySettings(BaseSettings):
     full_scan_sec: float = Field(default=1.0, gt=0, description="How often an outbox is read from its oldest row on.")
     listen: bool = Field(default=True, description="LISTEN for the sources' NOTIFY; needs a direct connection.")
     deferred_poll_sec: float = Field(
-        default=1.0, gt=0, le=60, description="How often what waits for its time is looked at."
+        default=0.75,
+        gt=0,
+        le=60,
+        description="How often what waits for its time is looked at: it goes at most so long after it.",
     )
     deferred_visibility_sec: float = Field(default=60.0, gt=0, description="When a woken notification is woken again.")
     release_per_second: float = Field(
